@@ -1,0 +1,36 @@
+"""The one place that sets numba options for every kernel.
+
+`SERVESWEEP_NUMBA_CACHE=0` switches the on-disk cache off; `SERVESWEEP_JIT=0` runs the
+kernels as plain Python (coverage, debugging).
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CACHE = os.environ.get("SERVESWEEP_NUMBA_CACHE", "1") != "0"
+ENABLED = os.environ.get("SERVESWEEP_JIT", "1") != "0"
+
+
+def kernel(function: F) -> F:
+    """Compile `function` in nopython mode, without the GIL, cached on disk."""
+    if not ENABLED:
+        return function
+    # error_model="numpy": a division by zero is an infinity that the caller guards, not a branch
+    # on every division; fastmath stays off so that every machine computes the same bits.
+    compiled: Any = numba.njit(cache=CACHE, nogil=True, fastmath=False, error_model="numpy")(function)
+    return cast(F, compiled)
+
+
+def inlined(function: F) -> F:
+    """Like `kernel`, for small helpers that LLVM should inline into their callers."""
+    if not ENABLED:
+        return function
+    compiled: Any = numba.njit(
+        cache=CACHE, nogil=True, fastmath=False, error_model="numpy", forceinline=True
+    )(function)
+    return cast(F, compiled)
