@@ -40,6 +40,14 @@ FIELDS = (
         question=_Q,
     ),
     Field(
+        key="hardware.inherits",
+        doc="Accelerator whose measured efficiencies this one takes where it has none of its own; empty: none.",
+        kind="text",
+        default="",
+        question=_Q,
+        column=False,
+    ),
+    Field(
         key="hardware.source",
         doc="Where the accelerator's figures come from.",
         kind="text",
@@ -60,7 +68,10 @@ FIELDS = (
     _figure("clock_mhz", "Boost clock that the compute peaks stand for.", "MHz"),
     Field(
         key="hardware.topology",
-        doc="How GPUs of one scale-up domain are joined.",
+        doc=(
+            "How GPUs of one scale-up domain are joined: switch, full mesh of links, host PCIe, or NVLink bridges "
+            "in pairs with host PCIe between pairs."
+        ),
         kind="choice",
         choices=TOPOLOGIES,
         default="switch",
@@ -68,7 +79,12 @@ FIELDS = (
     ),
     _figure("domain_gpus", "GPUs in one scale-up domain (HGX 8, NVL72 72, a PCIe server 8).", ""),
     _figure("node_gpus", "GPUs in one node (host); a rack-scale domain spans nodes.", ""),
-    _figure("link_gb_s", "Scale-up bandwidth of one GPU, one direction.", "GB/s"),
+    _figure(
+        "link_gb_s",
+        "Scale-up bandwidth of one GPU, one direction: the sum over its links (a pair in a mesh has "
+        "link_gb_s / (domain_gpus - 1); pairs of a pairwise topology talk over host_link_gb_s).",
+        "GB/s",
+    ),
     _figure("link_latency_us", "Latency of one scale-up hop.", "us"),
     Field(
         key="hardware.multicast",
