@@ -84,7 +84,17 @@ FIELDS = (
     _count("n_experts", "Routed experts of a MoE layer."),
     _count("experts_per_token", "Routed experts that a token visits."),
     _count("moe_ffn_dim", "Width of one routed expert."),
-    _count("shared_ffn_dim", "Total width of the shared experts of a MoE layer."),
+    _count(
+        "shared_ffn_dim",
+        "Total width of what every token visits in a MoE layer: shared experts, or a dense MLP beside the experts.",
+    ),
+    _count(
+        "moe_hidden_dim",
+        "Width that routed experts read and write where projections narrow it first (latent MoE); 0 = hidden_size.",
+    ),
+    _count(
+        "n_mlp_free_layers", "Layers with attention but no MLP (Nemotron-H); neither dense nor MoE layers."
+    ),
     # Multi-head latent attention
     _count("kv_lora_rank", "MLA: rank of the compressed KV; 0 for MHA/GQA."),
     _count("q_lora_rank", "MLA: rank of the compressed query; 0 where the query is not compressed."),
@@ -123,6 +133,10 @@ FIELDS = (
     # Sparse attention with an indexer (DeepSeek-V3.2, GLM-5)
     _count("n_sparse_layers", "Layers whose attention reads only the top-k tokens that an indexer picks."),
     _count("sparse_topk", "Tokens that sparse attention reads per query.", unit="tokens"),
+    _count(
+        "n_index_layers",
+        "Layers with an indexer of their own; other sparse layers reuse its choice (GLM-5.2).",
+    ),
     _count("index_heads", "Heads of the indexer."),
     _count("index_head_dim", "Width of an indexer head (one cached vector per token)."),
     _count(
