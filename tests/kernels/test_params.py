@@ -60,7 +60,7 @@ def counts(figures):
 
 def twin(figures):
     """The same counts from matrix shapes, layer by layer."""
-    m = {name: 0 for name in record_dtype().names} | figures
+    m = dict.fromkeys(record_dtype().names, 0) | figures
     h = m["hidden_size"]
     n_attention = m["n_layers"] - m["n_linear_layers"]
     n_window = min(m["n_window_layers"], n_attention)
