@@ -1,0 +1,1 @@
+"""Models, accelerators and prices, read from the configuration tree."""
