@@ -1,45 +1,46 @@
-"""What a person did wrong, in one line: file, field, value, what is allowed, the nearest names.
-
-The command line prints the message on stderr and exits 2.
-"""
+"""Mistakes that a person makes, told in one line."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+
+def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates most like `name`, best first; empty when none is close."""
+    by_folded = {c.casefold(): c for c in candidates}
+    close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=0.5)
+    return [by_folded[c] for c in close]
 
 
 class UserError(Exception):
-    """The input is wrong, and `message` says in one line where and what would be right."""
+    """An input that is wrong: the command line prints it on one line and exits with 2."""
 
     def __init__(
         self,
-        problem: str = "",
+        message: str,
         *,
-        file: object = None,
-        field: str = "",
+        file: str | None = None,
+        line: int | None = None,
+        field: str | None = None,
         value: object = None,
-        allowed: str = "",
+        allowed: str | None = None,
         near: Iterable[str] = (),
     ) -> None:
-        place = ": ".join(str(part) for part in (file, field) if part)
-        what = problem or "not a valid value"
-        if value is not None:
-            what = f"{str(value)[:120]!r}: {what}"
-        parts = [f"{place}: {what}" if place else what]
+        where = "".join([f"{file}: " if file else "", f"line {line}: " if line is not None else ""])
+        parts = [where + message]
+        if field is not None:
+            parts[0] = (
+                f"{where}{field}={value}: {message}" if value is not None else f"{where}{field}: {message}"
+            )
         if allowed:
             parts.append(f"allowed: {allowed}")
-        near = list(near)
-        if near:
-            parts.append(f"nearest: {', '.join(near)}")
+        close = list(near)
+        if close:
+            parts.append(f"nearest: {', '.join(close)}")
         self.message = " ".join("; ".join(parts).split())
-        self.file, self.field, self.value, self.near = file, field, value, near
         super().__init__(self.message)
 
 
-def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
-    """The `n` candidates most like `name`, best first, ignoring case; empty where none is like it."""
-    spelling: dict[str, str] = {}
-    for candidate in candidates:
-        spelling.setdefault(candidate.lower(), candidate)
-    return [spelling[match] for match in get_close_matches(name.lower(), spelling, n=n, cutoff=0.5)]
+class NoAnswer(Exception):
+    """A question without an answer (no deployment meets the SLO): exit 3, with the nearest miss."""

@@ -7,19 +7,21 @@ def test_an_error_is_one_line_with_place_value_allowed_and_near():
     error = UserError(
         "no such accelerator",
         file="points.csv",
+        line=3,
         field="hardware",
         value="h100sxm",
         allowed="a catalogue name",
         near=["h100_sxm"],
     )
     assert error.message == (
-        "points.csv: hardware: 'h100sxm': no such accelerator; allowed: a catalogue name; nearest: h100_sxm"
+        "points.csv: line 3: hardware=h100sxm: no such accelerator; "
+        "allowed: a catalogue name; nearest: h100_sxm"
     )
     assert str(error) == error.message
 
 
 def test_line_breaks_of_a_value_do_not_reach_the_message():
-    assert "\n" not in UserError("bad\nvalue", value="a\nb").message
+    assert "\n" not in UserError("bad\nvalue", field="f", value="a\nb").message
 
 
 def test_nearest_ignores_case_and_keeps_the_candidates_spelling():
