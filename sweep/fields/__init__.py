@@ -9,7 +9,20 @@ from functools import cache
 
 import numpy as np
 
-from sweep.fields import engine, hardware, model, parallelism, precision, price, workload
+from sweep.fields import (
+    comms,
+    disagg,
+    engine,
+    hardware,
+    host,
+    model,
+    moe,
+    parallelism,
+    precision,
+    price,
+    speculation,
+    workload,
+)
 from sweep.fields.spec import SAME, Expect, Field, Seed
 
 __all__ = ["FIELDS", "SAME", "Expect", "Field", "Seed", "by_key", "by_name", "encode", "record_dtype"]
@@ -19,7 +32,12 @@ FIELDS: tuple[Field, ...] = (
     *hardware.FIELDS,
     *precision.FIELDS,
     *parallelism.FIELDS,
+    *moe.FIELDS,
     *engine.FIELDS,
+    *host.FIELDS,
+    *comms.FIELDS,
+    *speculation.FIELDS,
+    *disagg.FIELDS,
     *workload.FIELDS,
     *price.FIELDS,
 )

@@ -1,0 +1,186 @@
+"""Steady state of continuous batching, and what a closed-loop client sees.
+
+A closed loop holds C requests in flight. Its run has an opening burst (C prompts at once), then waves: a request that
+ends is replaced at once, so arrivals stay as clumped as the ends of the wave before, spread by the length range.
+`replay` follows the waves with a fluid queue in front of prefill; between prompts, all steps are pure decode.
+"""
+
+import numpy as np
+
+from kernels.engines import EXCLUSIVE_PREFILL, engine_default
+from kernels.jit import kernel
+from kernels.speculation import draft_us, tokens_per_step
+from kernels.step import step_us
+
+MAX_WAVES = 12
+
+
+@kernel
+def is_exclusive(p):
+    """Whether prefill and decode never share a step (engine preset unless given)."""
+    if np.isnan(p.exclusive_prefill):
+        return engine_default(EXCLUSIVE_PREFILL, p.engine) > 0.0
+    return p.exclusive_prefill > 0.0
+
+
+@kernel
+def decode_step_us(running, context, p, d, c, parts):
+    """One pure decode step of `running` sequences of mean cached length `context` on one DP rank, us.
+
+    Under pipeline parallelism `running` sequences form pp micro-batches in flight: a token takes one trip of a
+    micro-batch through all stages. The draft of speculation is part of the step.
+    """
+    queries = p.speculative_num_tokens + 1.0
+    batch = running / p.pp
+    t = step_us(p, d, c, batch, batch * context, queries, 0.0, 0.0, 0.0, parts)
+    return t + draft_us(t, p.speculative_num_tokens, p.speculative_draft_cost_factor)
+
+
+@kernel
+def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, parts):
+    """One step with `tokens` new prompt tokens of `prompts` prompts (their computed tokens `prior`, summed), us.
+
+    `running` decoding sequences share it unless the engine keeps prefill apart.
+    """
+    queries = p.speculative_num_tokens + 1.0
+    batch = 0.0 if is_exclusive(p) else running / p.pp
+    t = step_us(p, d, c, batch, batch * context, queries, prompts, tokens, prior, parts)
+    if batch > 0.0 and p.speculative_draft_cost_factor > 0.0:
+        t += draft_us(t * batch * queries / (batch * queries + tokens), p.speculative_num_tokens, p.speculative_draft_cost_factor)
+    return t
+
+
+@kernel
+def prompt_chunk(running, new_tokens, p, d):
+    """Prompt tokens of one request in one step: what budget and chunk limit leave beside the decodes (at least 1)."""
+    room = d.token_budget
+    if not is_exclusive(p):
+        room -= running / p.pp * (p.speculative_num_tokens + 1.0)
+    room = max(1.0, room)
+    chunk = min(new_tokens, room)
+    if p.chunked_prefill_size > 0.0:
+        chunk = min(chunk, p.chunked_prefill_size)
+    return chunk, room
+
+
+@kernel
+def prompt_service_us(running, context, new_tokens, cached, alone, p, d, c, parts):
+    """Prefill of one prompt beside `running` decodes: (steps, time in those steps, us).
+
+    `alone`: the prompt has its steps to itself; else prompts queue and every step is filled to the budget, so a
+    prompt pays for its share of a full step. Chunks attend to everything computed before them: the mean chunk is
+    priced, at the mean prior length.
+    """
+    chunk, room = prompt_chunk(running, new_tokens, p, d)
+    n_chunks = np.ceil(new_tokens / chunk)
+    mean_chunk = new_tokens / n_chunks
+    prior = cached + 0.5 * (new_tokens - mean_chunk)
+    if alone:
+        t = mixed_step_us(running, context, 1.0, mean_chunk, prior, p, d, c, parts)
+        # pipeline: stages work on successive chunks at once; the last one pays the whole trip
+        return n_chunks, t * (1.0 + (n_chunks - 1.0) / p.pp)
+    prompts = room / chunk
+    if p.chunked_prefill_size <= 0.0:
+        prompts = room / mean_chunk
+    if p.max_prefill_seqs > 0.0:
+        prompts = min(prompts, p.max_prefill_seqs)
+    t = mixed_step_us(running, context, prompts, prompts * mean_chunk, prompts * prior, p, d, c, parts)
+    share = n_chunks / prompts
+    return share, share * t / p.pp
+
+
+@kernel
+def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts):
+    """Sequences that decode at once, `clients` at most: (sequences, steps per prompt, us per prompt) under full load.
+
+    Where prompts need more steps than outputs give, every step is mixed and completions match the prompts that fit:
+    running / steps = prompts per step; the other clients wait for prefill.
+    """
+    decoding = clients
+    share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
+    if is_exclusive(p) or decoding * share <= steps:
+        return decoding, share, service
+    for _ in range(6):
+        decoding = min(clients, max(1.0, 0.5 * (decoding + steps / share)))
+        share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
+    return decoding, share, service
+
+
+@kernel
+def wave_ttft_us(wave, clients, arrivals_us, burst, alone, full):
+    """Mean TTFT of one wave, us: the prompt's own service and a fluid queue in front of it.
+
+    `clients` prompts arrive evenly over `arrivals_us` (at once in wave 0) and leave one per `full` us.
+    """
+    if wave == 0:
+        return max(alone, 0.5 * (clients + 1.0) * burst)
+    return alone + max(0.0, 0.5 * (clients * full - arrivals_us))
+
+
+@kernel
+def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, out):
+    """A closed-loop benchmark on one DP rank; fills `out` (float64[REPLAY_COLUMNS]).
+
+    `clients` requests in flight on this rank, `total_requests` in all, mean lengths `isl` and `osl`, `cached` prompt
+    tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean.
+
+    Columns: 0 mean TTFT us, 1 mean TPOT us, 2 requests per us, 3 decoding sequences, 4 pure step us, 5 mixed step us,
+    6 share of time in mixed steps, 7 service of one prompt alone us, 8 TPOT of pure decode us.
+    """
+    gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
+    new_tokens = max(1.0, isl - cached)
+    context = isl + 0.5 * osl
+    intervals = max(1.0, osl - 1.0)
+    steps = intervals / gain
+    decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts)
+    step_full = full / share * p.pp
+    pure = decode_step_us(decoding, context, p, d, c, parts)
+    burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
+    alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
+    exclusive = is_exclusive(p)
+    extra_alone = alone if exclusive else max(0.0, alone - alone_steps * pure)
+    extra_full = full if exclusive else max(0.0, full - share * pure)
+
+    waves = max(1.0, total_requests / clients)
+    n_waves = int(min(MAX_WAVES, np.ceil(waves)))
+    ttft_sum = 0.0
+    decode_sum = 0.0
+    prefill_sum = 0.0
+    weight_sum = 0.0
+    arrivals_us = 0.0
+    for wave in range(n_waves):
+        last = wave == n_waves - 1
+        weight = waves - wave if last else 1.0
+        ttft = wave_ttft_us(wave, clients, arrivals_us, burst, alone, full)
+        busy_us = clients * (burst if wave == 0 else full)
+        crowd = 1.0 if wave == 0 else min(1.0, busy_us / max(arrivals_us, 1e-9))
+        # half of the own wave still prefills after a request started, half of the next one before it ends
+        others = 0.5 * clients if last else clients - 1.0
+        stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
+        decode = steps * pure + stall
+        ttft_sum += weight * ttft
+        decode_sum += weight * decode
+        prefill_sum += weight * min(decode, others * (crowd * full + (1.0 - crowd) * alone))
+        weight_sum += weight
+        leaving_us = max(busy_us, arrivals_us)
+        arrivals_us = min(np.sqrt(leaving_us**2 + (spread * steps * pure) ** 2), decode + ttft)
+    ttft = ttft_sum / weight_sum
+    decode = decode_sum / weight_sum
+    mixed_share = prefill_sum / max(decode_sum, 1e-9)
+    if decoding < clients:
+        # every step is mixed; what does not decode waits for prefill (Little's law)
+        decode = steps * step_full
+        ttft = max(alone, (clients / decoding - 1.0) * decode)
+        mixed_share = 1.0
+    out[0] = ttft
+    out[1] = decode / intervals
+    out[2] = clients / (ttft + decode)
+    out[3] = decoding
+    out[4] = pure
+    out[5] = step_full
+    out[6] = mixed_share
+    out[7] = alone
+    out[8] = steps * pure / intervals
+
+
+REPLAY_COLUMNS = 9

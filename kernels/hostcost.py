@@ -1,0 +1,75 @@
+"""Costs of a step that no kernel's time holds: launches, scheduler, sampling passes."""
+
+import numpy as np
+
+from kernels.auto import default_to, given
+from kernels.coefficients import OP_HOST
+from kernels.engines import GRAPH_NONE
+from kernels.jit import inlined, kernel
+
+STEP_OVERHEAD_US = np.array([40.0, 8.0, 3.0])
+"""Per-step overhead by graph mode where nothing was fitted (spec of the compatible tool)."""
+FUSED_KERNELS = 0.7
+FRAMING_KERNELS = 6.0
+"""Kernels per step outside the layers: embedding, final norm, head, sampling."""
+
+
+@inlined
+def sampling_passes(p):
+    """Passes over the logits: 2, one more for a temperature, one more for top-k or top-p."""
+    passes = 2.0
+    if p.sampling_temperature != 0.0 and p.sampling_temperature != 1.0:
+        passes += 1.0
+    if p.sampling_top_k > 0.0 or (p.sampling_top_p > 0.0 and p.sampling_top_p < 1.0):
+        passes += 1.0
+    return passes
+
+
+@kernel
+def layer_kernels(p):
+    """Kernels of one layer: 4 framing + 4 attention (9 for MLA) + 3 dense or 7 MoE + 3 shared + 4 indexer.
+
+    A mixture of dense and MoE layers counts its mean.
+    """
+    if given(p.kernels_per_layer):
+        return p.kernels_per_layer
+    moe_share = p.n_moe_layers / p.n_layers
+    kernels = 4.0 + (9.0 if p.kv_lora_rank > 0.0 else 4.0)
+    kernels += 3.0 * (1.0 - moe_share) + 7.0 * moe_share
+    if p.shared_ffn_dim > 0.0:
+        kernels += 3.0 * moe_share
+    return kernels + 4.0 * p.n_sparse_layers / p.n_layers
+
+
+@inlined
+def fused_factor(p):
+    """0.7 with fused kernels, else 1."""
+    return FUSED_KERNELS if p.fused_kernels > 0.0 else 1.0
+
+
+@kernel
+def kernel_floor_us(mixed, p, d):
+    """Launch-bound floor of a step without graphs: (layers x kernels + framing) x launch latency, us."""
+    if d.graph_mode != GRAPH_NONE or p.kernel_launch_latency_us <= 0.0:
+        return 0.0
+    return (p.n_layers * layer_kernels(p) + FRAMING_KERNELS) * p.kernel_launch_latency_us * fused_factor(p)
+
+
+@kernel
+def host_us(decode_seqs, prefill_seqs, mixed, p, d, c):
+    """Host time per step, us: fixed + per sequence + per prompt + occupancy of the device by small kernels.
+
+    Fitted coefficients (row OP_HOST): column 2 fixed us per step, 3 us per running sequence, 4 us per layer,
+    5 us per prompt in the step. A given decode_step_overhead_us replaces the fixed part.
+    """
+    if given(p.decode_step_overhead_us):
+        fixed = p.decode_step_overhead_us
+    else:
+        fixed = c[OP_HOST, 2]
+        if d.graph_mode < 2.0:
+            fixed += STEP_OVERHEAD_US[int(d.graph_mode)] - STEP_OVERHEAD_US[2]
+    t = fixed * fused_factor(p) + c[OP_HOST, 3] * decode_seqs + c[OP_HOST, 4] * p.n_layers + c[OP_HOST, 5] * prefill_seqs
+    occupancy = default_to(p.decode_kernel_occupancy_us, 0.0)
+    if occupancy > 0.0:
+        t += (p.n_layers * layer_kernels(p) + FRAMING_KERNELS) * occupancy * fused_factor(p)
+    return t
