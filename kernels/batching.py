@@ -46,7 +46,11 @@ def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, parts):
     batch = 0.0 if is_exclusive(p) else running / p.pp
     t = step_us(p, d, c, batch, batch * context, queries, prompts, tokens, prior, parts)
     if batch > 0.0 and p.speculative_draft_cost_factor > 0.0:
-        t += draft_us(t * batch * queries / (batch * queries + tokens), p.speculative_num_tokens, p.speculative_draft_cost_factor)
+        t += draft_us(
+            t * batch * queries / (batch * queries + tokens),
+            p.speculative_num_tokens,
+            p.speculative_draft_cost_factor,
+        )
     return t
 
 
@@ -118,29 +122,13 @@ def wave_ttft_us(wave, clients, arrivals_us, burst, alone, full):
 
 
 @kernel
-def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, out):
-    """A closed-loop benchmark on one DP rank; fills `out` (float64[REPLAY_COLUMNS]).
+def follow_waves(clients, total_requests, spread_us, steps_us, burst, alone, full, extra_alone, extra_full):
+    """Means over a closed-loop run of one queue in front of prefill: (TTFT us, decode us, share of decode beside prefill).
 
-    `clients` requests in flight on this rank, `total_requests` in all, mean lengths `isl` and `osl`, `cached` prompt
-    tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean.
-
-    Columns: 0 mean TTFT us, 1 mean TPOT us, 2 requests per us, 3 decoding sequences, 4 pure step us, 5 mixed step us,
-    6 share of time in mixed steps, 7 service of one prompt alone us, 8 TPOT of pure decode us.
+    `clients` requests in flight, `total_requests` in all; `spread_us` width of one request's decode time over requests,
+    `steps_us` its decode time undisturbed; a prompt takes `alone` us by itself, one leaves per `full` us when they queue
+    (`burst` in the opening), and costs every decoding request `extra_alone` or `extra_full` us.
     """
-    gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
-    new_tokens = max(1.0, isl - cached)
-    context = isl + 0.5 * osl
-    intervals = max(1.0, osl - 1.0)
-    steps = intervals / gain
-    decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts)
-    step_full = full / share * p.pp
-    pure = decode_step_us(decoding, context, p, d, c, parts)
-    burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
-    alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
-    exclusive = is_exclusive(p)
-    extra_alone = alone if exclusive else max(0.0, alone - alone_steps * pure)
-    extra_full = full if exclusive else max(0.0, full - share * pure)
-
     waves = max(1.0, total_requests / clients)
     n_waves = int(min(MAX_WAVES, np.ceil(waves)))
     ttft_sum = 0.0
@@ -155,32 +143,77 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, ou
         busy_us = clients * (burst if wave == 0 else full)
         crowd = 1.0 if wave == 0 else min(1.0, busy_us / max(arrivals_us, 1e-9))
         # half of the own wave still prefills after a request started, half of the next one before it ends
-        others = 0.5 * clients if last else clients - 1.0
-        stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
-        decode = steps * pure + stall
+        others = 0.5 * (clients - 1.0) if last and waves <= MAX_WAVES else clients - 1.0
+        decode = steps_us + others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
         ttft_sum += weight * ttft
         decode_sum += weight * decode
         prefill_sum += weight * min(decode, others * (crowd * full + (1.0 - crowd) * alone))
         weight_sum += weight
         leaving_us = max(busy_us, arrivals_us)
-        arrivals_us = min(np.sqrt(leaving_us**2 + (spread * steps * pure) ** 2), decode + ttft)
-    ttft = ttft_sum / weight_sum
-    decode = decode_sum / weight_sum
-    mixed_share = prefill_sum / max(decode_sum, 1e-9)
+        arrivals_us = min(np.sqrt(leaving_us**2 + spread_us**2), decode + ttft)
+    return ttft_sum / weight_sum, decode_sum / weight_sum, prefill_sum / max(decode_sum, 1e-9)
+
+
+@kernel
+def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r):
+    """A closed-loop benchmark on one DP rank; fills the record `r` (REPLAY).
+
+    `clients` requests in flight on this rank, `total_requests` in all, mean lengths `isl` and `osl`, `cached` prompt
+    tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean.
+    """
+    gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
+    new_tokens = max(1.0, isl - cached)
+    context = isl + 0.5 * osl
+    intervals = max(1.0, osl - 1.0)
+    steps = intervals / gain
+    decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts)
+    pure = decode_step_us(decoding, context, p, d, c, parts)
+    _, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
+    alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
+    exclusive = is_exclusive(p)
+    ttft, decode, mixed_share = follow_waves(
+        clients,
+        total_requests,
+        spread * steps * pure,
+        steps * pure,
+        burst,
+        alone,
+        full,
+        alone if exclusive else max(0.0, alone - alone_steps * pure),
+        full if exclusive else max(0.0, full - share * pure),
+    )
+    r.mixed_step_us = full / share * p.pp
     if decoding < clients:
         # every step is mixed; what does not decode waits for prefill (Little's law)
-        decode = steps * step_full
+        decode = steps * r.mixed_step_us
         ttft = max(alone, (clients / decoding - 1.0) * decode)
         mixed_share = 1.0
-    out[0] = ttft
-    out[1] = decode / intervals
-    out[2] = clients / (ttft + decode)
-    out[3] = decoding
-    out[4] = pure
-    out[5] = step_full
-    out[6] = mixed_share
-    out[7] = alone
-    out[8] = steps * pure / intervals
+    r.ttft_us = ttft
+    r.tpot_us = decode / intervals
+    r.requests_per_us = clients / (ttft + decode)
+    r.decoding = decoding
+    r.pure_step_us = pure
+    r.mixed_share = mixed_share
+    r.prompt_us = alone
+    r.pure_tpot_us = steps * pure / intervals
 
 
-REPLAY_COLUMNS = 9
+@kernel
+def static_batch(batch, isl, osl, cached, p, d, c, parts, r):
+    """One static batch: all prompts are prefilled, then all decode together; fills the record `r` (REPLAY)."""
+    gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
+    intervals = max(1.0, osl - 1.0)
+    steps = intervals / gain
+    context = isl + 0.5 * osl
+    _, full = prompt_service_us(0.0, context, max(1.0, isl - cached), cached, False, p, d, c, parts)
+    _, alone = prompt_service_us(0.0, context, max(1.0, isl - cached), cached, True, p, d, c, parts)
+    pure = decode_step_us(batch, context, p, d, c, parts)
+    r.ttft_us = max(alone, batch * full)
+    r.tpot_us = steps * pure / intervals
+    r.requests_per_us = batch / (r.ttft_us + steps * pure)
+    r.decoding = batch
+    r.pure_step_us = pure
+    r.mixed_step_us = pure
+    r.mixed_share = 0.0
+    r.prompt_us = alone
+    r.pure_tpot_us = r.tpot_us

@@ -68,7 +68,12 @@ def host_us(decode_seqs, prefill_seqs, mixed, p, d, c):
         fixed = c[OP_HOST, 2]
         if d.graph_mode < 2.0:
             fixed += STEP_OVERHEAD_US[int(d.graph_mode)] - STEP_OVERHEAD_US[2]
-    t = fixed * fused_factor(p) + c[OP_HOST, 3] * decode_seqs + c[OP_HOST, 4] * p.n_layers + c[OP_HOST, 5] * prefill_seqs
+    t = (
+        fixed * fused_factor(p)
+        + c[OP_HOST, 3] * decode_seqs
+        + c[OP_HOST, 4] * p.n_layers
+        + c[OP_HOST, 5] * prefill_seqs
+    )
     occupancy = default_to(p.decode_kernel_occupancy_us, 0.0)
     if occupancy > 0.0:
         t += (p.n_layers * layer_kernels(p) + FRAMING_KERNELS) * occupancy * fused_factor(p)

@@ -119,7 +119,9 @@ def format_reason(p, d):
         return reasons.HARDWARE_FIGURE_UNKNOWN
     if np.isnan(peak_tflops(d.attn_dtype, p)) or np.isnan(peak_tflops(d.mlp_dtype, p)):
         return reasons.NO_MATH_FOR_DTYPE
-    if p.n_moe_layers > 0.0 and (np.isnan(peak_tflops(d.expert_dtype, p)) or np.isnan(peak_tflops(d.shared_dtype, p))):
+    if p.n_moe_layers > 0.0 and (
+        np.isnan(peak_tflops(d.expert_dtype, p)) or np.isnan(peak_tflops(d.shared_dtype, p))
+    ):
         return reasons.NO_MATH_FOR_DTYPE
     return reasons.OK
 

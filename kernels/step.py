@@ -48,7 +48,9 @@ BF16 = 1.0
 
 
 @kernel
-def projections_us(tokens, prefill_tokens, decode_tokens, prefill_context, n_kv_heads_local, head_dim, p, d, c):
+def projections_us(
+    tokens, prefill_tokens, decode_tokens, prefill_context, n_kv_heads_local, head_dim, p, d, c
+):
     """GEMMs around one attention layer on one rank, us.
 
     MHA/GQA: fused QKV and output. MLA: down-projections replicated, up-projections by heads; prefill expands the
@@ -67,7 +69,9 @@ def projections_us(tokens, prefill_tokens, decode_tokens, prefill_context, n_kv_
         return t + gemm_us(tokens, hidden, heads * p.v_head_dim, dtype, p, c)
     q_width = heads * head_dim * (2.0 if p.attn_output_gate > 0.0 else 1.0)
     kv_width = (1.0 if p.k_is_v > 0.0 else 2.0) * n_kv_heads_local * head_dim
-    return gemm_us(tokens, q_width + kv_width, hidden, dtype, p, c) + gemm_us(tokens, hidden, heads * head_dim, dtype, p, c)
+    return gemm_us(tokens, q_width + kv_width, hidden, dtype, p, c) + gemm_us(
+        tokens, hidden, heads * head_dim, dtype, p, c
+    )
 
 
 @kernel
@@ -76,14 +80,30 @@ def linear_layer_us(decode_seqs, decode_queries, prefill_seqs, prefill_tokens, p
     tokens = decode_seqs * decode_queries + prefill_tokens
     k_width = p.linear_k_heads * p.linear_k_dim / p.tp
     v_width = p.linear_v_heads * p.linear_v_dim / p.tp
-    gemm = gemm_us(tokens, 2.0 * k_width + 2.0 * v_width + 2.0 * p.linear_v_heads / p.tp, p.hidden_size, d.attn_dtype, p, c)
+    gemm = gemm_us(
+        tokens,
+        2.0 * k_width + 2.0 * v_width + 2.0 * p.linear_v_heads / p.tp,
+        p.hidden_size,
+        d.attn_dtype,
+        p,
+        c,
+    )
     gemm += gemm_us(tokens, p.hidden_size, v_width, d.attn_dtype, p, c)
     state_width = WIDTH_BYTES[int(p.linear_state_dtype)]
     v_heads = p.linear_v_heads / p.tp
-    core = linear_attention_us(decode_seqs, decode_queries, v_heads, p.linear_k_dim, p.linear_v_dim, state_width, p, c)
+    core = linear_attention_us(
+        decode_seqs, decode_queries, v_heads, p.linear_k_dim, p.linear_v_dim, state_width, p, c
+    )
     if prefill_seqs > 0.0:
         core += linear_attention_us(
-            prefill_seqs, prefill_tokens / prefill_seqs, v_heads, p.linear_k_dim, p.linear_v_dim, state_width, p, c
+            prefill_seqs,
+            prefill_tokens / prefill_seqs,
+            v_heads,
+            p.linear_k_dim,
+            p.linear_v_dim,
+            state_width,
+            p,
+            c,
         )
     core += elementwise_us(2.0 * tokens * (2.0 * k_width + v_width) * d.act_width, p, c)
     return gemm, core
@@ -91,7 +111,19 @@ def linear_layer_us(decode_seqs, decode_queries, prefill_seqs, prefill_tokens, p
 
 @kernel
 def attention_core_us(
-    window, sparse, kv_heads, head_dim, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, p, d, c
+    window,
+    sparse,
+    kv_heads,
+    head_dim,
+    decode_seqs,
+    decode_context,
+    decode_queries,
+    prefill_seqs,
+    prefill_tokens,
+    prefill_prior,
+    p,
+    d,
+    c,
 ):
     """Attention core of one layer on one rank, us: prefill and decode parts of the step.
 
@@ -105,9 +137,35 @@ def attention_core_us(
         prior = prefill_prior / prefill_seqs
         bound = p.sparse_topk if sparse > 0.0 else window
         kv = d.heads_local if mla > 0.0 else kv_heads
-        t += prefill_attention_us(prefill_seqs, new, prior, d.heads_local, kv, head_dim, p.v_head_dim if mla > 0.0 else head_dim, bound, d.kv_width, mla, p, c)
+        t += prefill_attention_us(
+            prefill_seqs,
+            new,
+            prior,
+            d.heads_local,
+            kv,
+            head_dim,
+            p.v_head_dim if mla > 0.0 else head_dim,
+            bound,
+            d.kv_width,
+            mla,
+            p,
+            c,
+        )
         if sparse > 0.0:
-            t += prefill_attention_us(prefill_seqs, new, prior, p.index_heads / p.tp, 1.0, p.index_head_dim, 0.0, 0.0, 1.0, 0.0, p, c)
+            t += prefill_attention_us(
+                prefill_seqs,
+                new,
+                prior,
+                p.index_heads / p.tp,
+                1.0,
+                p.index_head_dim,
+                0.0,
+                0.0,
+                1.0,
+                0.0,
+                p,
+                c,
+            )
     if decode_seqs > 0.0:
         mean_context = decode_context / decode_seqs
         read = mean_context
@@ -118,13 +176,49 @@ def attention_core_us(
         context = decode_seqs * read / p.cp
         if mla > 0.0:
             latent = mla + p.qk_rope_dim
-            t += decode_attention_us(decode_seqs, context, decode_queries, d.heads_local, 1.0, latent, mla, latent * d.kv_width, mla, p, c)
+            t += decode_attention_us(
+                decode_seqs,
+                context,
+                decode_queries,
+                d.heads_local,
+                1.0,
+                latent,
+                mla,
+                latent * d.kv_width,
+                mla,
+                p,
+                c,
+            )
         else:
-            token_bytes = (1.0 if p.k_is_v > 0.0 and window <= 0.0 else 2.0) * kv_heads * head_dim * d.kv_width
-            t += decode_attention_us(decode_seqs, context, decode_queries, d.heads_local, kv_heads, head_dim, head_dim, token_bytes, 0.0, p, c)
+            token_bytes = (
+                (1.0 if p.k_is_v > 0.0 and window <= 0.0 else 2.0) * kv_heads * head_dim * d.kv_width
+            )
+            t += decode_attention_us(
+                decode_seqs,
+                context,
+                decode_queries,
+                d.heads_local,
+                kv_heads,
+                head_dim,
+                head_dim,
+                token_bytes,
+                0.0,
+                p,
+                c,
+            )
         if sparse > 0.0:
             t += decode_attention_us(
-                decode_seqs, decode_context / p.cp, decode_queries, p.index_heads / p.tp, 1.0, p.index_head_dim, 0.0, p.index_head_dim, 0.0, p, c
+                decode_seqs,
+                decode_context / p.cp,
+                decode_queries,
+                p.index_heads / p.tp,
+                1.0,
+                p.index_head_dim,
+                0.0,
+                p.index_head_dim,
+                0.0,
+                p,
+                c,
             )
     return t
 
@@ -162,7 +256,9 @@ def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
         t *= all_to_all_factor(p)
     else:
         total_bytes = tokens * p.attention_dp * p.hidden_size * d.act_width
-        t = all_gather_us(total_bytes, p.attention_dp, p, c) + reduce_scatter_us(total_bytes, p.attention_dp, p, c)
+        t = all_gather_us(total_bytes, p.attention_dp, p, c) + reduce_scatter_us(
+            total_bytes, p.attention_dp, p, c
+        )
         if p.comm_model > 0.0:
             return t + 2.0 * BUILTIN_ALL_TO_ALL_US
         t *= p.ep_a2a_efficiency * (1.0 + c[OP_HOST, 6])
@@ -187,13 +283,25 @@ def moe_layer_us(tokens, p, d, c):
     gemm = gemm_us(tokens, p.n_experts, p.hidden_size, BF16, p, c)
     other = elementwise_us(8.0 * tokens * p.n_experts, p, c)
     if d.shared_ffn_local > 0.0:
-        gemm += gemm_us(tokens, (p.mlp_matrices - 1.0) * d.shared_ffn_local, p.hidden_size, d.shared_dtype, p, c)
+        gemm += gemm_us(
+            tokens, (p.mlp_matrices - 1.0) * d.shared_ffn_local, p.hidden_size, d.shared_dtype, p, c
+        )
         gemm += gemm_us(tokens, p.hidden_size, d.shared_ffn_local, d.shared_dtype, p, c)
         other += elementwise_us(p.mlp_matrices * tokens * d.shared_ffn_local * d.act_width, p, c)
     routings = all_tokens * p.experts_per_token / d.moe_ep
     touched = touched_experts(all_tokens, p) / d.moe_ep
     touched = min(d.experts_local, max(touched, min(1.0, routings)))
-    experts = moe_us(routings, touched, p.hidden_size, d.moe_ffn_local, p.mlp_matrices, d.expert_dtype, rank_imbalance(p, d), p, c)
+    experts = moe_us(
+        routings,
+        touched,
+        p.hidden_size,
+        d.moe_ffn_local,
+        p.mlp_matrices,
+        d.expert_dtype,
+        rank_imbalance(p, d),
+        p,
+        c,
+    )
     return gemm, experts, other
 
 
@@ -208,7 +316,9 @@ def head_us(rows, tokens, p, d, c):
 
 
 @kernel
-def step_us(p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts):
+def step_us(
+    p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts
+):
     """Time of one engine step of one attention-DP rank, us; `parts` (float64[N_PARTS]) receives its split.
 
     `decode_context`: cached tokens of the decoding sequences, summed. `prefill_tokens`: new prompt tokens, summed
@@ -231,23 +341,67 @@ def step_us(p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, 
     # Attention layers, by kind
     plain_full = d.full_layers - d.sparse_layers
     if plain_full > 0.0:
-        gemm += plain_full * projections_us(tokens, prefill_tokens, decode_tokens, prefill_context, d.kv_heads_local, p.head_dim, p, d, c)
+        gemm += plain_full * projections_us(
+            tokens, prefill_tokens, decode_tokens, prefill_context, d.kv_heads_local, p.head_dim, p, d, c
+        )
         attention += plain_full * attention_core_us(
-            0.0, 0.0, d.kv_heads_local, p.head_dim, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, p, d, c
+            0.0,
+            0.0,
+            d.kv_heads_local,
+            p.head_dim,
+            decode_seqs,
+            decode_context,
+            decode_queries,
+            prefill_seqs,
+            prefill_tokens,
+            prefill_prior,
+            p,
+            d,
+            c,
         )
     if d.sparse_layers > 0.0:
-        gemm += d.sparse_layers * projections_us(tokens, prefill_tokens, decode_tokens, prefill_context, d.kv_heads_local, p.head_dim, p, d, c)
+        gemm += d.sparse_layers * projections_us(
+            tokens, prefill_tokens, decode_tokens, prefill_context, d.kv_heads_local, p.head_dim, p, d, c
+        )
         attention += d.sparse_layers * attention_core_us(
-            0.0, 1.0, d.kv_heads_local, p.head_dim, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, p, d, c
+            0.0,
+            1.0,
+            d.kv_heads_local,
+            p.head_dim,
+            decode_seqs,
+            decode_context,
+            decode_queries,
+            prefill_seqs,
+            prefill_tokens,
+            prefill_prior,
+            p,
+            d,
+            c,
         )
     if d.window_layers > 0.0:
         head_dim = p.window_head_dim if p.window_head_dim > 0.0 else p.head_dim
-        gemm += d.window_layers * projections_us(tokens, prefill_tokens, decode_tokens, prefill_context, d.window_kv_heads_local, head_dim, p, d, c)
+        gemm += d.window_layers * projections_us(
+            tokens, prefill_tokens, decode_tokens, prefill_context, d.window_kv_heads_local, head_dim, p, d, c
+        )
         attention += d.window_layers * attention_core_us(
-            p.window_tokens, 0.0, d.window_kv_heads_local, head_dim, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, p, d, c
+            p.window_tokens,
+            0.0,
+            d.window_kv_heads_local,
+            head_dim,
+            decode_seqs,
+            decode_context,
+            decode_queries,
+            prefill_seqs,
+            prefill_tokens,
+            prefill_prior,
+            p,
+            d,
+            c,
         )
     if d.linear_layers > 0.0:
-        linear_gemm, linear_core = linear_layer_us(decode_seqs, decode_queries, prefill_seqs, prefill_tokens, p, d, c)
+        linear_gemm, linear_core = linear_layer_us(
+            decode_seqs, decode_queries, prefill_seqs, prefill_tokens, p, d, c
+        )
         gemm += d.linear_layers * linear_gemm
         attention += d.linear_layers * linear_core
     attention_compute = (gemm + attention) / p.n_layers
@@ -255,7 +409,9 @@ def step_us(p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, 
     # Norms, residuals and rotary: four reads or writes of the hidden state per norm, two norms per layer
     other = p.n_layers * (2.0 * elementwise_us(4.0 * hidden_bytes, p, c))
     if p.kv_lora_rank <= 0.0:
-        other += d.full_layers * elementwise_us(2.0 * tokens * (d.heads_local + d.kv_heads_local) * p.head_dim * d.act_width, p, c)
+        other += d.full_layers * elementwise_us(
+            2.0 * tokens * (d.heads_local + d.kv_heads_local) * p.head_dim * d.act_width, p, c
+        )
 
     tp_comm = p.n_layers * all_reduce_exposed_us(hidden_bytes, overlap, attention_compute, p, d, c)
     if d.dense_layers > 0.0:

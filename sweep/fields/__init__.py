@@ -42,7 +42,7 @@ FIELDS: tuple[Field, ...] = (
     *price.FIELDS,
 )
 
-LOOKUPS = ("hardware_index", "engine_index")
+LOOKUPS = ("hardware_index",)
 """Columns the composition fills: which rows of the fitted coefficients belong to this deployment."""
 
 

@@ -48,7 +48,17 @@ FIELDS = (
         auto="unlimited",
         question=_Q,
     ),
-    Field(key="engine.max_prefill_seqs", doc="Most new prompts in one prefill step; 0 = the token budget alone limits.", kind="int", default=0, low=0, unit="seqs", question=_Q, seeds=(Seed("inferasim", "--des-max-prefill-seqs"), Seed("inferasim", "--des-new-seqs-per-step")), moves=("ttft_ms",)),
+    Field(
+        key="engine.max_prefill_seqs",
+        doc="Most new prompts in one prefill step; 0 = the token budget alone limits.",
+        kind="int",
+        default=0,
+        low=0,
+        unit="seqs",
+        question=_Q,
+        seeds=(Seed("inferasim", "--des-max-prefill-seqs"), Seed("inferasim", "--des-new-seqs-per-step")),
+        moves=("ttft_ms",),
+    ),
     Field(
         key="engine.chunked_prefill",
         doc="Whether a long prompt may be split over steps.",

@@ -7,7 +7,39 @@ from sweep.fields.spec import Field, Seed
 _Q = "Does it speculate?"
 
 FIELDS = (
-    Field(key="speculation.speculative_num_tokens", doc="Draft tokens proposed per verify step; 0 = off.", kind="int", default=0, low=0, high=64, unit="tokens", question=_Q, seeds=(Seed("inferasim", "--speculative-num-tokens"),), moves=("tpot_ms", "output_tok_s_per_gpu"), regime=True),
-    Field(key="speculation.speculative_acceptance_rate", doc="Chance that a draft token is accepted, given that those before it were.", kind="float", default=0.0, low=0, high=1, question=_Q, seeds=(Seed("inferasim", "--speculative-acceptance-rate"),), moves=("tpot_ms", "output_tok_s_per_gpu"), regime=True),
-    Field(key="speculation.speculative_draft_cost_factor", doc="Draft forward per proposed token, as a share of one target decode step of one token.", kind="float", default=0.0, low=0, question=_Q, seeds=(Seed("inferasim", "--speculative-draft-cost-factor"),), moves=("tpot_ms",)),
+    Field(
+        key="speculation.speculative_num_tokens",
+        doc="Draft tokens proposed per verify step; 0 = off.",
+        kind="int",
+        default=0,
+        low=0,
+        high=64,
+        unit="tokens",
+        question=_Q,
+        seeds=(Seed("inferasim", "--speculative-num-tokens"),),
+        moves=("tpot_ms", "output_tok_s_per_gpu"),
+        regime=True,
+    ),
+    Field(
+        key="speculation.speculative_acceptance_rate",
+        doc="Chance that a draft token is accepted, given that those before it were.",
+        kind="float",
+        default=0.0,
+        low=0,
+        high=1,
+        question=_Q,
+        seeds=(Seed("inferasim", "--speculative-acceptance-rate"),),
+        moves=("tpot_ms", "output_tok_s_per_gpu"),
+        regime=True,
+    ),
+    Field(
+        key="speculation.speculative_draft_cost_factor",
+        doc="Draft forward per proposed token, as a share of one target decode step of one token.",
+        kind="float",
+        default=0.0,
+        low=0,
+        question=_Q,
+        seeds=(Seed("inferasim", "--speculative-draft-cost-factor"),),
+        moves=("tpot_ms",),
+    ),
 )

@@ -1,0 +1,125 @@
+"""One row: from a resolved deployment and a workload to latency, throughput and cost."""
+
+import numpy as np
+
+from kernels import reasons
+from kernels.auto import default_to
+from kernels.batching import replay, static_batch
+from kernels.cost import fill_cost
+from kernels.disagg import evaluate_pools
+from kernels.jit import kernel
+from kernels.operating import fill_memory, fill_steps, host_latency, residents
+from kernels.units import US_PER_S
+
+LOAD_CLOSED, LOAD_SATURATION, LOAD_RATE, LOAD_STATIC = range(4)
+DETERMINISTIC = 1.0
+REQUESTS_PER_CLIENT = 10.0
+"""Benchmark clients usually send ten requests per unit of concurrency."""
+SATURATION_REQUESTS = 4.0
+"""A saturation run offers this many times what is resident."""
+
+
+@kernel
+def queue_wait_us(rate_per_us, service_us, deterministic):
+    """Wait in an open queue in front of prefill, us: rho / (1 - rho) x service / 2, twice that for Poisson arrivals of unequal prompts."""
+    rho = min(0.999, rate_per_us * service_us)
+    wait = rho / (1.0 - rho) * service_us * 0.5
+    return wait * 0.5 if deterministic else wait
+
+
+@kernel
+def steady_rate(rate_per_us, limit, isl, osl, cached, p, d, c, parts, r):
+    """Open load: the population at which throughput equals the rate; True where even `limit` residents fall short.
+
+    Bisection over the population (Little's law); `r` holds the replay of the answer.
+    """
+    waves = 1e6
+    replay(limit, limit * waves, isl, osl, 1.0, cached, p, d, c, parts, r)
+    if r.requests_per_us <= rate_per_us:
+        return True
+    low, high = 0.0, limit
+    for _ in range(24):
+        middle = 0.5 * (low + high)
+        replay(middle, middle * waves, isl, osl, 1.0, cached, p, d, c, parts, r)
+        if r.requests_per_us < rate_per_us:
+            low = middle
+        else:
+            high = middle
+    return False
+
+
+@kernel
+def closed_population(limit, p):
+    """Clients and requests in all on one DP rank for closed loop, saturation and static load, and clients that wait."""
+    clients = max(1.0, p.concurrency / p.attention_dp)
+    total = default_to(p.num_prompts, REQUESTS_PER_CLIENT * p.concurrency) / p.attention_dp
+    if p.load == LOAD_SATURATION:
+        total = default_to(p.num_prompts / p.attention_dp, SATURATION_REQUESTS * limit)
+        clients = max(1.0, min(limit, total))
+    resident = min(clients, limit)
+    return resident, max(total, resident), clients - resident
+
+
+@kernel
+def evaluate(p, d, pools, pools_d, c, parts, r, o):
+    """Fill the result record `o` (kernels.layout.RESULT, NaN before) for the input `p`, already resolved into `d`.
+
+    `pools`, `pools_d` are scratch arrays of two input and derived records, `parts` float64[N_PARTS], `r` a REPLAY
+    record. Rows without an answer keep their memory columns and a reason; latency, throughput and cost stay NaN.
+    """
+    o.over_ceiling = 0.0
+    o.saturated = 0.0
+    if p.disaggregate > 0.0:
+        evaluate_pools(p, pools, pools_d, c, parts, r, o)
+        return
+    fill_memory(d, o)
+    if d.reason != reasons.OK:
+        return
+    mean = 0.5 * (1.0 + p.length_range)
+    isl = max(1.0, p.isl * mean)
+    osl = max(1.0, p.osl * mean)
+    cached = min(np.floor(isl * p.prefix_hit_rate), isl - 1.0)
+    limit = residents(isl, osl, p, d)
+    waiting_us = 0.0
+    if p.load == LOAD_RATE:
+        resident, waiting_us = open_load(limit, isl, osl, cached, p, d, c, parts, r, o)
+    else:
+        resident, total, waiting = closed_population(limit, p)
+        if p.load == LOAD_STATIC:
+            static_batch(resident, isl, osl, cached, p, d, c, parts, r)
+        else:
+            replay(resident, total, isl, osl, (1.0 - p.length_range) / mean, cached, p, d, c, parts, r)
+        if waiting > 0.0:
+            o.over_ceiling = 1.0
+            waiting_us = waiting / r.requests_per_us
+    fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o)
+
+
+@kernel
+def open_load(limit, isl, osl, cached, p, d, c, parts, r, o):
+    """An offered rate: (resident requests, wait in front of prefill us); marks `o` saturated where the rate is too high.
+
+    A saturated queue grows for as long as requests come: the mean wait over num_prompts requests is half of them
+    times the gap between service and arrival intervals.
+    """
+    rate = p.request_rate / US_PER_S / p.attention_dp
+    if steady_rate(rate, limit, isl, osl, cached, p, d, c, parts, r):
+        o.saturated = 1.0
+        o.over_ceiling = 1.0
+        total = default_to(p.num_prompts, REQUESTS_PER_CLIENT * limit * p.attention_dp) / p.attention_dp
+        waiting_us = max(0.0, 0.5 * total * (1.0 / r.requests_per_us - 1.0 / rate))
+    else:
+        waiting_us = queue_wait_us(rate, r.prompt_us, p.arrival == DETERMINISTIC)
+        r.requests_per_us = rate
+    return min(limit, r.requests_per_us * (r.ttft_us + r.tpot_us * (osl - 1.0))), waiting_us
+
+
+@kernel
+def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o):
+    """Latency, throughput, step split and cost of a replay `r` with `resident` requests on each rank."""
+    context = isl + 0.5 * osl
+    fill_steps(context, resident, p, d, c, parts, r, o)
+    host_latency(r.ttft_us + waiting_us, r.tpot_us, r.pure_step_us, isl, osl, p, c, o)
+    o.resident = resident * p.attention_dp
+    o.requests_per_s = r.requests_per_us * US_PER_S * p.attention_dp
+    fill_cost(p, d.gpus, d.gpus, d.gpus, isl, osl, o.requests_per_s, o)

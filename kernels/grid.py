@@ -1,0 +1,89 @@
+"""Mixed-radix grids: a row number decodes to one choice per axis, and only what changed is computed again.
+
+Axis a owns the input columns `axis_fields[field_start[a]:field_start[a + 1]]` and a table of its choices, row-major in
+`axis_values` from `value_start[a]`. The last axis varies fastest. What depends on outer axes only (shards, memory)
+is resolved again only when one of its inputs changed.
+"""
+
+import numpy as np
+
+from kernels.evaluate import evaluate
+from kernels.jit import kernel
+from kernels.layout import N_PARTS
+from kernels.resolve import resolve
+
+
+@kernel
+def write_choice(axis, digit, field_start, axis_fields, value_start, axis_values, flat):
+    """Write the columns of one axis's choice into the flat input vector."""
+    n = field_start[axis + 1] - field_start[axis]
+    base = value_start[axis] + digit * n
+    for k in range(n):
+        flat[axis_fields[field_start[axis] + k]] = axis_values[base + k]
+
+
+@kernel
+def decode_row(row, radices, digits):
+    """Digits of a row number, last axis fastest."""
+    for axis in range(radices.shape[0] - 1, -1, -1):
+        digits[axis] = row % radices[axis]
+        row //= radices[axis]
+
+
+@kernel
+def evaluate_rows(
+    inputs,
+    flat,
+    derived,
+    pools,
+    pools_d,
+    replays,
+    field_start,
+    axis_fields,
+    value_start,
+    axis_values,
+    radices,
+    resolving,
+    fitted,
+    start,
+    stop,
+    results,
+    results_flat,
+):
+    """Evaluate rows [start, stop) of a grid into `results` (RESULT records; `results_flat` is the same memory, 2-D).
+
+    `inputs` is one input record holding the base values and `flat` the same memory as a vector; `derived`, `pools` (2),
+    `pools_d` (2), `replays` (1) are scratch. `resolving[a]` says whether axis a changes what `resolve` reads.
+    `fitted` has shape (hardware, engine, N_OPS, N_COEF).
+    """
+    n_axes = radices.shape[0]
+    digits = np.zeros(n_axes, np.int64)
+    previous = np.full(n_axes, -1, np.int64)
+    parts = np.zeros(N_PARTS)
+    results_flat[:] = np.nan
+    p = inputs[0]
+    d = derived[0]
+    for row in range(start, stop):
+        decode_row(row, radices, digits)
+        stale = row == start
+        for axis in range(n_axes):
+            if digits[axis] != previous[axis]:
+                write_choice(axis, digits[axis], field_start, axis_fields, value_start, axis_values, flat)
+                previous[axis] = digits[axis]
+                stale = stale or resolving[axis]
+        if stale:
+            resolve(p, d)
+        c = fitted[int(p.hardware_index), int(p.engine)]
+        evaluate(p, d, pools, pools_d, c, parts, replays[0], results[row - start])
+
+
+@kernel
+def evaluate_records(inputs, derived, pools, pools_d, replays, fitted, results, results_flat):
+    """Evaluate input records one by one (tables of points): results[i] and derived[i] belong to inputs[i]."""
+    parts = np.zeros(N_PARTS)
+    results_flat[:] = np.nan
+    for i in range(inputs.shape[0]):
+        p = inputs[i]
+        resolve(p, derived[i])
+        c = fitted[int(p.hardware_index), int(p.engine)]
+        evaluate(p, derived[i], pools, pools_d, c, parts, replays[0], results[i])
