@@ -1,7 +1,16 @@
 """Collectives over the scale-up fabric and over NICs.
 
-Ring all-reduce of S bytes over n ranks moves 2 S (n - 1) / n per rank; all-gather and reduce-scatter half of
-that; all-to-all S (n - 1) / n. Groups wider than the scale-up domain pay the NIC for the part that leaves it.
+Every algorithm is one line of the alpha-beta kind, with its row of coefficients:
+
+    t = overhead + step (n - 2) + hops * latency + volume (1 + slowdown(n)) / (bandwidth * efficiency)
+
+`volume` is what the busiest link direction carries of S message bytes over n ranks: 2 S (n - 1) / n for a ring or a
+two-shot all-reduce, S (n - 1) for a one-shot, S (n + 1) / n with reduction in the switch (NVLS), S (n - 1) / n for
+all-gather, reduce-scatter and all-to-all. NCCL's three protocols (LL, LL128, Simple) are three lines with rising
+overhead and efficiency; the library takes the cheapest. A fitted line is never faster than its volume over the
+datasheet bandwidth: efficiencies are at most 1 and overheads at least 0.
+
+Groups wider than the scale-up domain pay the NICs for the part that leaves it.
 """
 
 import numpy as np
@@ -9,99 +18,376 @@ import numpy as np
 from kernels.coefficients import (
     MEMORY_EFFICIENCY,
     OP_ALL_GATHER,
-    OP_ALL_REDUCE_CUSTOM,
-    OP_ALL_REDUCE_NCCL,
     OP_ALL_TO_ALL,
+    OP_ALL_TO_ALL_LL,
+    OP_COMBINE,
+    OP_COMBINE_LL,
+    OP_DISPATCH,
+    OP_DISPATCH_LL,
+    OP_NIC,
+    OP_NVLS,
+    OP_ONE_SHOT,
+    OP_REDUCE_SCATTER,
+    OP_RING_LL,
+    OP_RING_LL128,
+    OP_RING_SIMPLE,
+    OP_TWO_SHOT,
     OVERHEAD_US,
 )
 from kernels.jit import inlined, kernel
-from kernels.units import BYTES_PER_US_PER_GB_S
+from kernels.units import BYTES_PER_US_PER_GB_S, MIB
 
-ALGO_AUTO, ALGO_RING, ALGO_ONE_SHOT, ALGO_TWO_SHOT, ALGO_HIERARCHICAL = range(5)
+ALGO_AUTO, ALGO_RING, ALGO_ONE_SHOT, ALGO_TWO_SHOT, ALGO_HIERARCHICAL, ALGO_NVLS = range(6)
 A2A_AUTO, A2A_DIRECT, A2A_SINGLE_SHOT, A2A_HIERARCHICAL = range(4)
+TOPOLOGY_SWITCH, TOPOLOGY_MESH, TOPOLOGY_PCIE, TOPOLOGY_PAIRWISE = range(4)
+"""Codes of the fields tp_allreduce_algo (ALGO_NVLS is not one of its choices), ep_a2a_algo and topology."""
+
+STEP_US, PAIR_SLOWDOWN, QUAD_SLOWDOWN = 3, 4, 5
+"""Columns of every collective row: overhead per rank beyond two, and how much longer than 8 or more ranks a group of
+two (of four) takes per byte: 0 = as fast, 0.2 = 20 % longer; negative where few ranks are faster (PCIe)."""
+LIMIT_PAIR_MIB, LIMIT_QUAD_MIB = 6, 7
+"""Row OP_ONE_SHOT: largest message that the engine's own kernel takes, for 2 and for up to 4 ranks. 0 for every limit
+means an ideal machine (always the fastest algorithm); negative, that the engine has no such kernel."""
+LIMIT_OCT_MIB = 6
+"""Row OP_TWO_SHOT: the same limit for more than 4 ranks."""
+MIN_RANKS = 6
+"""Row OP_NVLS: fewest ranks for which the library reduces in the switch."""
 
 
 @inlined
-def exchange_us(per_rank_bytes, n_ranks, hops, op, p, c):
-    """Time for every rank to send and receive `per_rank_bytes`, paying `hops` latencies, us."""
-    inside = min(n_ranks, p.domain_gpus)
-    if n_ranks <= p.domain_gpus:
-        return (
-            c[op, OVERHEAD_US]
-            + hops * p.link_latency_us
-            + per_rank_bytes / (p.link_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-        )
-    outside_share = (n_ranks - inside) / (n_ranks - 1.0)
-    inside_us = (
-        per_rank_bytes
-        * (1.0 - outside_share)
-        / (p.link_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
+def scale_up_gb_s(n_ranks, p):
+    """Bandwidth that `n_ranks` of one domain can use per GPU and direction, GB/s.
+
+    A mesh of per-pair links leaves the links to GPUs outside the group idle; bridged pairs talk to others over PCIe.
+    """
+    if p.topology == TOPOLOGY_MESH:
+        return p.link_gb_s * (n_ranks - 1.0) / (p.domain_gpus - 1.0)
+    if p.topology == TOPOLOGY_PAIRWISE and n_ranks > 2.0:
+        return p.host_link_gb_s
+    return p.link_gb_s
+
+
+@inlined
+def slowdown(op, n_ranks, c):
+    """Extra time per byte against 8 or more ranks; between 2, 4 and 8 ranks linear in log2(n)."""
+    if n_ranks <= 2.0:
+        return c[op, PAIR_SLOWDOWN]
+    if n_ranks < 4.0:
+        x = np.log2(n_ranks) - 1.0
+        return (1.0 - x) * c[op, PAIR_SLOWDOWN] + x * c[op, QUAD_SLOWDOWN]
+    if n_ranks < 8.0:
+        return (3.0 - np.log2(n_ranks)) * c[op, QUAD_SLOWDOWN]
+    return 0.0
+
+
+@inlined
+def line_us(op, volume_bytes, n_ranks, hops, gb_s, p, c):
+    """The module's equation for one algorithm inside a domain, us."""
+    alpha_us = c[op, OVERHEAD_US] + c[op, STEP_US] * (n_ranks - 2.0) + hops * p.link_latency_us
+    return alpha_us + volume_bytes * (1.0 + slowdown(op, n_ranks, c)) / (
+        gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY]
     )
-    outside_us = (
-        per_rank_bytes * outside_share / (p.nic_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
+
+
+@inlined
+def nic_us(volume_bytes, hops, p, c):
+    """Time for every GPU to move `volume_bytes` through its NIC, paying `hops` network latencies, us."""
+    return (
+        c[OP_NIC, OVERHEAD_US]
+        + hops * (p.nic_latency_us + c[OP_NIC, STEP_US])
+        + volume_bytes / (p.nic_gb_s * BYTES_PER_US_PER_GB_S * c[OP_NIC, MEMORY_EFFICIENCY])
     )
-    return c[op, OVERHEAD_US] + hops * p.nic_latency_us + max(inside_us, outside_us)
+
+
+@inlined
+def protocol_us(op, volume_bytes, n_ranks, hops, gb_s, p, c):
+    """One protocol of a ring that takes `hops` steps; STEP_US is that of an all-reduce, 2 (n - 1) steps, us."""
+    overpaid_us = c[op, STEP_US] * (n_ranks - 2.0) * (1.0 - 0.5 * hops / (n_ranks - 1.0))
+    return line_us(op, volume_bytes, n_ranks, hops, gb_s, p, c) - overpaid_us
+
+
+@inlined
+def ring_us(volume_bytes, n_ranks, hops, gb_s, p, c):
+    """Ring collective of `hops` steps over `n_ranks` of one domain in the cheapest of NCCL's protocols, us."""
+    return min(
+        protocol_us(OP_RING_LL, volume_bytes, n_ranks, hops, gb_s, p, c),
+        protocol_us(OP_RING_LL128, volume_bytes, n_ranks, hops, gb_s, p, c),
+        protocol_us(OP_RING_SIMPLE, volume_bytes, n_ranks, hops, gb_s, p, c),
+    )
+
+
+@inlined
+def one_shot_us(message_bytes, n_ranks, p, c):
+    """Every rank reads the whole message of every other and reduces it by itself, us."""
+    volume = message_bytes * (n_ranks - 1.0)
+    return line_us(OP_ONE_SHOT, volume, n_ranks, 1.0, scale_up_gb_s(n_ranks, p), p, c)
+
+
+@inlined
+def two_shot_us(message_bytes, n_ranks, p, c):
+    """Every rank reduces its 1/n of the message, then all gather the parts, us."""
+    volume = 2.0 * message_bytes * (n_ranks - 1.0) / n_ranks
+    return line_us(OP_TWO_SHOT, volume, n_ranks, 2.0, scale_up_gb_s(n_ranks, p), p, c)
+
+
+@inlined
+def ring_all_reduce_us(message_bytes, n_ranks, p, c):
+    """Reduce-scatter and all-gather around a ring, us."""
+    volume = 2.0 * message_bytes * (n_ranks - 1.0) / n_ranks
+    return ring_us(volume, n_ranks, 2.0 * (n_ranks - 1.0), scale_up_gb_s(n_ranks, p), p, c)
+
+
+@inlined
+def nvls_us(message_bytes, n_ranks, p, c):
+    """The switch reduces (S read of every GPU) and multicasts (S / n written by each), us."""
+    return line_us(
+        OP_NVLS, message_bytes * (n_ranks + 1.0) / n_ranks, n_ranks, 2.0, scale_up_gb_s(n_ranks, p), p, c
+    )
+
+
+@inlined
+def library_all_reduce(message_bytes, n_ranks, p, c):
+    """NCCL (RCCL): ring, or reduction in the switch where it has that and uses it. (us, ALGO_*)."""
+    t = ring_all_reduce_us(message_bytes, n_ranks, p, c)
+    if p.multicast > 0.0 and n_ranks >= c[OP_NVLS, MIN_RANKS]:
+        in_switch = nvls_us(message_bytes, n_ranks, p, c)
+        if in_switch < t:
+            return in_switch, ALGO_NVLS
+    return t, ALGO_RING
+
+
+@inlined
+def custom_all_reduce(message_bytes, n_ranks, p, c):
+    """The engine's own kernel: one shot or two. (us, ALGO_*)."""
+    one = one_shot_us(message_bytes, n_ranks, p, c)
+    two = two_shot_us(message_bytes, n_ranks, p, c)
+    return (one, ALGO_ONE_SHOT) if one <= two else (two, ALGO_TWO_SHOT)
+
+
+@inlined
+def custom_limit_mib(n_ranks, c):
+    """Largest message that the engine gives to its own kernel, MiB; 0 = no limit (ideal machine)."""
+    if n_ranks <= 2.0:
+        return c[OP_ONE_SHOT, LIMIT_PAIR_MIB]
+    if n_ranks <= 4.0:
+        return c[OP_ONE_SHOT, LIMIT_QUAD_MIB]
+    return c[OP_TWO_SHOT, LIMIT_OCT_MIB]
+
+
+@inlined
+def scale_up_all_reduce(message_bytes, n_ranks, algorithm, p, c):
+    """All-reduce inside one domain: (us, ALGO_* that priced it)."""
+    if algorithm == ALGO_RING:
+        return ring_all_reduce_us(message_bytes, n_ranks, p, c), ALGO_RING
+    if algorithm == ALGO_ONE_SHOT:
+        return one_shot_us(message_bytes, n_ranks, p, c), ALGO_ONE_SHOT
+    if algorithm in (ALGO_TWO_SHOT, ALGO_HIERARCHICAL):
+        return two_shot_us(message_bytes, n_ranks, p, c), ALGO_TWO_SHOT
+    if algorithm == ALGO_NVLS:
+        return nvls_us(message_bytes, n_ranks, p, c), ALGO_NVLS
+    limit_bytes = custom_limit_mib(n_ranks, c) * MIB
+    if limit_bytes < 0.0:
+        return library_all_reduce(message_bytes, n_ranks, p, c)
+    custom_us, custom_algo = custom_all_reduce(message_bytes, n_ranks, p, c)
+    if 0.0 < message_bytes <= limit_bytes:
+        return custom_us, custom_algo
+    library_us, library_algo = library_all_reduce(message_bytes, n_ranks, p, c)
+    if limit_bytes == 0.0:
+        return (custom_us, custom_algo) if custom_us < library_us else (library_us, library_algo)
+    # More bytes never take less time: engines set the limit where the library becomes as fast.
+    at_limit_us, _ = custom_all_reduce(limit_bytes, n_ranks, p, c)
+    return max(library_us, at_limit_us), library_algo
+
+
+@inlined
+def scale_out_one_shot_us(message_bytes, n_ranks, p, c):
+    """One-shot over several domains: every GPU reads all messages from elsewhere through its own NIC, us."""
+    inside = p.domain_gpus
+    t = nic_us(message_bytes * (n_ranks - inside), 1.0, p, c)
+    if inside > 1.0:
+        t = max(t, one_shot_us(message_bytes, inside, p, c))
+    return t
+
+
+@inlined
+def scale_out_two_shot_us(message_bytes, n_ranks, p, c):
+    """Two-shot over several domains: 1/n of the message to and from every GPU elsewhere, us."""
+    inside = p.domain_gpus
+    t = nic_us(2.0 * message_bytes * (n_ranks - inside) / n_ranks, 2.0, p, c)
+    if inside > 1.0:
+        t = max(t, two_shot_us(message_bytes * inside / n_ranks, inside, p, c))
+    return t
+
+
+@inlined
+def scale_out_ring_us(message_bytes, n_ranks, p, c):
+    """Flat ring through all domains, us; its cut between two domains is spread over the NICs of a domain."""
+    inside = p.domain_gpus
+    domains = np.ceil(n_ranks / inside)
+    volume = 2.0 * message_bytes * (n_ranks - 1.0) / n_ranks
+    t = nic_us(volume / inside, 2.0 * domains, p, c)
+    if inside > 1.0:
+        hops = 2.0 * (n_ranks - domains)
+        t += hops * p.link_latency_us
+        t = max(t, ring_us(volume, inside, hops, scale_up_gb_s(inside, p), p, c))
+    return t
+
+
+@inlined
+def scale_out_hierarchical_us(message_bytes, n_ranks, p, c):
+    """Reduce-scatter inside, all-reduce of each shard between domains, all-gather inside, us."""
+    inside = p.domain_gpus
+    domains = np.ceil(n_ranks / inside)
+    shard_volume = 2.0 * message_bytes / inside * (domains - 1.0) / domains
+    t = nic_us(shard_volume, 2.0 * (domains - 1.0), p, c)
+    if inside > 1.0:
+        t += ring_all_reduce_us(message_bytes, inside, p, c)
+    return t
+
+
+@inlined
+def scale_out_all_reduce(message_bytes, n_ranks, algorithm, p, c):
+    """All-reduce over several domains of `p.domain_gpus`: (us, ALGO_* that priced it).
+
+    auto is what libraries do there: the cheaper of ring and hierarchical.
+    """
+    if algorithm == ALGO_ONE_SHOT:
+        return scale_out_one_shot_us(message_bytes, n_ranks, p, c), ALGO_ONE_SHOT
+    if algorithm == ALGO_TWO_SHOT:
+        return scale_out_two_shot_us(message_bytes, n_ranks, p, c), ALGO_TWO_SHOT
+    ring = scale_out_ring_us(message_bytes, n_ranks, p, c)
+    if algorithm == ALGO_RING:
+        return ring, ALGO_RING
+    hierarchical = scale_out_hierarchical_us(message_bytes, n_ranks, p, c)
+    if algorithm == ALGO_HIERARCHICAL or hierarchical <= ring:
+        return hierarchical, ALGO_HIERARCHICAL
+    return ring, ALGO_RING
+
+
+@kernel
+def all_reduce_choice(message_bytes, n_ranks, algorithm, p, c):
+    """All-reduce of `message_bytes` (whole message on every rank) over `n_ranks`: (us, ALGO_* that priced it).
+
+    `algorithm` is one of ALGO_* and really priced by that algorithm. ALGO_AUTO is the fastest under
+    `roofline_coefficients()`, and the engine's own choice (its kernel up to its size limit, then NCCL with or
+    without NVLS) under fitted ones.
+    """
+    if n_ranks <= 1.0 or message_bytes <= 0.0:
+        return 0.0, ALGO_AUTO
+    if n_ranks > p.domain_gpus:
+        return scale_out_all_reduce(message_bytes, n_ranks, algorithm, p, c)
+    return scale_up_all_reduce(message_bytes, n_ranks, algorithm, p, c)
 
 
 @kernel
 def all_reduce_us(message_bytes, n_ranks, algorithm, p, c):
-    """All-reduce of `message_bytes` (whole message on every rank) over `n_ranks`, us.
+    """`all_reduce_choice` without the choice, us."""
+    t, _ = all_reduce_choice(message_bytes, n_ranks, algorithm, p, c)
+    return t
 
-    `algorithm` is one of ALGO_*; ALGO_AUTO is the fastest.
+
+@inlined
+def one_pass_us(op, message_bytes, n_ranks, p, c):
+    """Half of a ring all-reduce: all-gather or reduce-scatter, us.
+
+    Row `op` holds what differs from the all-reduce: an added overhead and a bandwidth ratio.
     """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0
-    n = n_ranks
-    ring = exchange_us(2.0 * message_bytes * (n - 1.0) / n, n, 2.0 * (n - 1.0), OP_ALL_REDUCE_NCCL, p, c)
-    one_shot = exchange_us(message_bytes * (n - 1.0), n, 1.0, OP_ALL_REDUCE_CUSTOM, p, c)
-    two_shot = exchange_us(2.0 * message_bytes * (n - 1.0) / n, n, 2.0, OP_ALL_REDUCE_CUSTOM, p, c)
-    domains = np.ceil(n / p.domain_gpus)
-    hierarchical = two_shot
-    if domains > 1.0:
-        inside = p.domain_gpus
-        hierarchical = (
-            exchange_us(
-                2.0 * message_bytes * (inside - 1.0) / inside, inside, 2.0, OP_ALL_REDUCE_CUSTOM, p, c
-            )
-            + 2.0 * (domains - 1.0) / domains * message_bytes / inside / (p.nic_gb_s * BYTES_PER_US_PER_GB_S)
-            + (2.0 * np.ceil(np.log2(domains)) * p.nic_latency_us)
-        )
-    if algorithm == ALGO_RING:
-        return ring
-    if algorithm == ALGO_ONE_SHOT:
-        return one_shot
-    if algorithm == ALGO_TWO_SHOT:
-        return two_shot
-    if algorithm == ALGO_HIERARCHICAL:
-        return hierarchical
-    return min(ring, one_shot, two_shot, hierarchical)
+    volume = message_bytes * (n_ranks - 1.0) / n_ranks
+    inside = min(n_ranks, p.domain_gpus)
+    t = 0.0
+    if inside > 1.0:
+        gb_s = scale_up_gb_s(inside, p) * c[op, MEMORY_EFFICIENCY]
+        t = c[op, OVERHEAD_US] + ring_us(volume, inside, inside - 1.0, gb_s, p, c)
+    if n_ranks > inside:
+        # Each NIC brings its share of what the domain lacks; all of it then passes over the fabric.
+        t = max(t, nic_us(volume / inside, np.ceil(n_ranks / inside) - 1.0, p, c))
+    return t
 
 
 @kernel
 def all_gather_us(message_bytes, n_ranks, p, c):
     """All-gather to `message_bytes` on every rank, us."""
-    if n_ranks <= 1.0 or message_bytes <= 0.0:
-        return 0.0
-    return exchange_us(message_bytes * (n_ranks - 1.0) / n_ranks, n_ranks, 1.0, OP_ALL_GATHER, p, c)
+    return one_pass_us(OP_ALL_GATHER, message_bytes, n_ranks, p, c)
 
 
 @kernel
 def reduce_scatter_us(message_bytes, n_ranks, p, c):
     """Reduce-scatter of `message_bytes` on every rank, us."""
-    return all_gather_us(message_bytes, n_ranks, p, c)
+    return one_pass_us(OP_REDUCE_SCATTER, message_bytes, n_ranks, p, c)
+
+
+@inlined
+def exchange_us(low_latency, bulk, message_bytes, n_ranks, nic_hops, relayed_share, p, c):
+    """Every rank sends 1/n of `message_bytes` to each rank, by the cheaper of two rows, us.
+
+    `relayed_share` of what leaves the domain crosses the fabric once more on its way to the right NIC.
+    """
+    inside = min(n_ranks, p.domain_gpus)
+    outside_bytes = message_bytes * (n_ranks - inside) / n_ranks
+    inside_bytes = message_bytes * (inside - 1.0) / n_ranks + relayed_share * outside_bytes
+    gb_s = scale_up_gb_s(inside, p)
+    t = 0.0
+    if inside > 1.0:
+        t = min(
+            line_us(low_latency, inside_bytes, inside, 1.0, gb_s, p, c),
+            line_us(bulk, inside_bytes, inside, 1.0, gb_s, p, c),
+        )
+    if n_ranks > inside:
+        t = max(t, nic_us(outside_bytes, nic_hops, p, c))
+    return t
 
 
 @kernel
 def all_to_all_us(message_bytes, n_ranks, algorithm, p, c):
-    """All-to-all in which every rank holds `message_bytes` spread evenly over all ranks, us."""
+    """All-to-all in which every rank holds `message_bytes` spread evenly over all ranks, us.
+
+    direct: the library's send and receive pairs, one network message per GPU elsewhere. single_shot: one kernel that
+    writes to all peers at once. hierarchical: collected inside the domain, one network message per domain.
+    auto: the fastest of those.
+    """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0
-    return exchange_us(message_bytes * (n_ranks - 1.0) / n_ranks, n_ranks, 1.0, OP_ALL_TO_ALL, p, c)
+    inside = min(n_ranks, p.domain_gpus)
+    domains = np.ceil(n_ranks / inside)
+    direct = exchange_us(OP_ALL_TO_ALL_LL, OP_ALL_TO_ALL, message_bytes, n_ranks, n_ranks - inside, 0.0, p, c)
+    if algorithm == A2A_DIRECT:
+        return direct
+    single_shot = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, 1.0, 0.0, p, c)
+    if algorithm == A2A_SINGLE_SHOT:
+        return single_shot
+    hierarchical = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, domains - 1.0, 1.0, p, c)
+    if algorithm == A2A_HIERARCHICAL:
+        return hierarchical
+    return min(direct, single_shot, hierarchical)
+
+
+@kernel
+def expert_dispatch_us(message_bytes, n_ranks, p, c):
+    """Tokens to the ranks of their experts by a DeepEP-like kernel, us; `message_bytes` per rank, own share included."""
+    if n_ranks <= 1.0 or message_bytes <= 0.0:
+        return 0.0
+    return exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, 1.0, 0.0, p, c)
+
+
+@kernel
+def expert_combine_us(message_bytes, n_ranks, p, c):
+    """Expert outputs back to the tokens' ranks by a DeepEP-like kernel, us; `message_bytes` as in dispatch."""
+    if n_ranks <= 1.0 or message_bytes <= 0.0:
+        return 0.0
+    return exchange_us(OP_COMBINE_LL, OP_COMBINE, message_bytes, n_ranks, 1.0, 0.0, p, c)
 
 
 @kernel
 def point_to_point_us(message_bytes, crosses_domain, p, c):
     """One message between neighbouring pipeline stages, us."""
+    if message_bytes <= 0.0:
+        return 0.0
     if crosses_domain > 0.0:
-        return p.nic_latency_us + message_bytes / (p.nic_gb_s * BYTES_PER_US_PER_GB_S)
-    return p.link_latency_us + message_bytes / (p.link_gb_s * BYTES_PER_US_PER_GB_S)
+        return nic_us(message_bytes, 1.0, p, c)
+    gb_s = scale_up_gb_s(2.0, p)
+    return min(
+        line_us(OP_ALL_TO_ALL_LL, message_bytes, 2.0, 1.0, gb_s, p, c),
+        line_us(OP_ALL_TO_ALL, message_bytes, 2.0, 1.0, gb_s, p, c),
+    )
