@@ -1,21 +1,53 @@
 """Attention cores (projections are GEMMs).
 
-Prefill: 2 * heads * (qk_dim + v_dim) * pairs flops, with pairs the number of causal query-key pairs, against
-the bytes of queries, outputs and the keys and values read. Decode: the KV cache streamed once, against the same flops.
+Prefill of s new tokens, with `pairs` their causal query-key pairs:
+
+    s'      = sqrt(s^2 + s tile + tile^2)
+    compute = 2 (heads n (pairs s'/s + s' tile/2) + wave * 128 * keys) (qk + v + softmax) / (peak * ec)
+    memory  = n (s heads (qk + v) 2 + kv_passes * keys kv_heads (qk + v) w) / (bandwidth * em)
+
+Decode, with C the context of all n sequences and K = C * bytes per cached token / (bandwidth * em):
+
+    memory  = sqrt(K^2 + (item * n kv_heads)^2) + qo_passes * n queries heads (qk + v) 2 / (bandwidth * em)
+    compute = 2 (heads queries + pad * kv_heads) (qk + v) C / (peak * ec)
+
+and t = overhead + overlapped(compute, memory), in decode + serial * C / (1000 n). `tile`, `pad` are rows that matrix
+tiles compute for nothing, `softmax` the exponentials of a pair in units of head dimensions, `wave` the idle part of a
+machine that one long sequence cannot fill, `item` what one sequence and KV head costs however short. An 8-bit KV cache
+runs other kernels and has rows of its own. Fitted per engine: docs/operators.md.
 """
+
+import numpy as np
 
 from kernels.coefficients import (
     COMPUTE_EFFICIENCY,
+    DECODE_ITEM_US,
+    DECODE_PAD_ROWS,
+    DECODE_QO_PASSES,
+    DECODE_US_PER_KTOKEN,
+    EXPOSED,
     MEMORY_EFFICIENCY,
     OP_DECODE_GQA,
+    OP_DECODE_GQA_FP8_KV,
     OP_DECODE_MLA,
+    OP_DECODE_MLA_FP8_KV,
     OP_LINEAR_ATTENTION,
     OP_PREFILL_GQA,
+    OP_PREFILL_GQA_FP8_KV,
     OP_PREFILL_MLA,
+    OP_PREFILL_MLA_FP8_KV,
     OVERHEAD_US,
+    PREFILL_KV_PASSES,
+    PREFILL_SOFTMAX_DIM,
+    PREFILL_TILE_TOKENS,
+    PREFILL_WAVE_TILES,
 )
 from kernels.jit import inlined, kernel
+from kernels.peaks import overlapped_us, padded_rows
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
+
+NARROW_KV_BYTES = 1.5
+"""A KV cache with fewer bytes per element runs the kernels fitted on 8-bit caches."""
 
 
 @inlined
@@ -43,18 +75,26 @@ def prefill_attention_us(
     """
     if n_seqs <= 0.0 or new_tokens <= 0.0:
         return 0.0
-    op = OP_PREFILL_MLA if mla > 0.0 else OP_PREFILL_GQA
-    pairs = n_seqs * causal_pairs(new_tokens, prior_tokens, window)
-    flops = 2.0 * heads * (qk_dim + v_dim) * pairs
+    if kv_width < NARROW_KV_BYTES:
+        op = OP_PREFILL_MLA_FP8_KV if mla > 0.0 else OP_PREFILL_GQA_FP8_KV
+    else:
+        op = OP_PREFILL_MLA if mla > 0.0 else OP_PREFILL_GQA
+    tile = c[op, PREFILL_TILE_TOKENS]
+    rows = padded_rows(new_tokens, tile)
+    pairs = causal_pairs(new_tokens, prior_tokens, window) * (rows / new_tokens) + 0.5 * rows * tile
     keys = prior_tokens + new_tokens
+    last_keys = keys
     if window > 0.0:
+        last_keys = min(keys, window)
         keys = min(keys, window + new_tokens)
-    n_bytes = n_seqs * (
-        2.0 * new_tokens * heads * (qk_dim + v_dim) + keys * kv_heads * (qk_dim + v_dim) * kv_width
-    )
+    work = heads * n_seqs * pairs + c[op, PREFILL_WAVE_TILES] * 128.0 * last_keys
+    flops = 2.0 * work * (qk_dim + v_dim + c[op, PREFILL_SOFTMAX_DIM])
+    qo_bytes = 2.0 * new_tokens * heads * (qk_dim + v_dim)
+    kv_bytes = keys * kv_heads * (qk_dim + v_dim) * kv_width
+    n_bytes = n_seqs * (qo_bytes + c[op, PREFILL_KV_PASSES] * kv_bytes)
     compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-    return c[op, OVERHEAD_US] + max(compute_us, memory_us)
+    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED])
 
 
 @kernel
@@ -69,12 +109,24 @@ def decode_attention_us(
     """
     if n_seqs <= 0.0:
         return 0.0
-    op = OP_DECODE_MLA if mla > 0.0 else OP_DECODE_GQA
-    flops = 2.0 * heads * (qk_dim + v_dim) * context_tokens * queries
-    n_bytes = context_tokens * kv_token_bytes + 2.0 * n_seqs * queries * heads * (qk_dim + v_dim)
+    elements = qk_dim if mla > 0.0 else kv_heads * (qk_dim + v_dim)
+    if kv_token_bytes < NARROW_KV_BYTES * elements:
+        op = OP_DECODE_MLA_FP8_KV if mla > 0.0 else OP_DECODE_GQA_FP8_KV
+    else:
+        op = OP_DECODE_MLA if mla > 0.0 else OP_DECODE_GQA
+    rows = heads * queries + c[op, DECODE_PAD_ROWS] * kv_heads
+    flops = 2.0 * rows * (qk_dim + v_dim) * context_tokens
     compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
-    memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-    return c[op, OVERHEAD_US] + max(compute_us, memory_us)
+    bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY]
+    stream_us = context_tokens * kv_token_bytes / bytes_per_us
+    items_us = c[op, DECODE_ITEM_US] * n_seqs * kv_heads
+    qo_bytes = 2.0 * n_seqs * queries * heads * (qk_dim + v_dim)
+    memory_us = (
+        np.sqrt(stream_us * stream_us + items_us * items_us)
+        + c[op, DECODE_QO_PASSES] * qo_bytes / bytes_per_us
+    )
+    serial_us = c[op, DECODE_US_PER_KTOKEN] * 1e-3 * context_tokens / n_seqs
+    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + serial_us
 
 
 @kernel
@@ -93,4 +145,4 @@ def linear_attention_us(n_seqs, new_tokens, v_heads, k_dim, v_dim, state_width, 
     )
     compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-    return c[op, OVERHEAD_US] + max(compute_us, memory_us)
+    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED])

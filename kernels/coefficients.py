@@ -2,7 +2,8 @@
 
 `fitted` has shape (hardware, engine, N_OPS, N_COEF); a deployment's slice `c = fitted[hw, engine]`
 goes to every operator kernel. The same kernels give the roofline when `c` is `roofline_coefficients()`:
-efficiency 1 and no overhead.
+efficiency 1, every overhead and every waste 0. Fitted efficiencies never exceed 1 and wastes are never
+negative, so no operator beats its roofline.
 """
 
 import numpy as np
@@ -18,9 +19,13 @@ N_COEF = 8
     OP_GEMM_MXFP4,
     OP_GEMM_INT4_WO,
     OP_PREFILL_GQA,
+    OP_PREFILL_GQA_FP8_KV,
     OP_PREFILL_MLA,
+    OP_PREFILL_MLA_FP8_KV,
     OP_DECODE_GQA,
+    OP_DECODE_GQA_FP8_KV,
     OP_DECODE_MLA,
+    OP_DECODE_MLA_FP8_KV,
     OP_LINEAR_ATTENTION,
     OP_MOE_BF16,
     OP_MOE_FP8,
@@ -45,12 +50,31 @@ N_COEF = 8
     OP_COMBINE,
     OP_NIC,
     OP_HOST,
-) = range(35)
-N_OPS = 35
-
+) = range(39)
+N_OPS = 39
 
 COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, OVERHEAD_US = range(3)
-"""Columns that every operator has; columns 3 to 7 are the operator's own shape parameters."""
+"""Columns that every operator has; columns 3 to 7 are the operator's own."""
+
+EXPOSED = 3
+"""Compute-and-stream operators: how much of the shorter of compute and memory time is not hidden by the longer."""
+
+GEMM_WAVE_TILES, GEMM_NARROW_COLUMNS, GEMM_PROLOGUE_K, GEMM_CAST_PASSES = range(4, 8)
+"""GEMM. Output tiles of 128 x 128 that an otherwise idle machine computes along; columns at which the
+weight stream reaches half its bandwidth; depth of K that fills and drains a tile's pipeline; passes over the
+activation that cast it."""
+
+PREFILL_TILE_TOKENS, PREFILL_WAVE_TILES, PREFILL_SOFTMAX_DIM, PREFILL_KV_PASSES = range(4, 8)
+"""Prefill attention. Query rows of a tile; tiles of 128 rows an idle machine computes along; head
+dimensions that the softmax of one query-key pair costs; times keys and values are read (1 is ideal)."""
+
+DECODE_PAD_ROWS, DECODE_ITEM_US, DECODE_QO_PASSES, DECODE_US_PER_KTOKEN = range(4, 8)
+"""Decode attention. Query rows added to each KV head's group by the matrix tile; machine time of one sequence
+x KV head however short; times queries and outputs are moved (1 is ideal); serial time per 1000 tokens of context."""
+
+MOE_TILE_ROWS, MOE_NARROW_COLUMNS, MOE_ACTIVATION_PASSES, MOE_SORT_PASSES = range(4, 8)
+"""Experts. Rows of a tile; columns over all experts at which the weight stream reaches half its bandwidth; times
+activations are moved (1 is ideal); reads of a hidden state per token-expert pair to sort and combine."""
 
 
 def roofline_coefficients() -> np.ndarray:
@@ -58,4 +82,7 @@ def roofline_coefficients() -> np.ndarray:
     c = np.zeros((N_OPS, N_COEF))
     c[:, COMPUTE_EFFICIENCY] = 1.0
     c[:, MEMORY_EFFICIENCY] = 1.0
+    c[OP_PREFILL_GQA : OP_PREFILL_MLA_FP8_KV + 1, PREFILL_KV_PASSES] = 1.0
+    c[OP_DECODE_GQA : OP_DECODE_MLA_FP8_KV + 1, DECODE_QO_PASSES] = 1.0
+    c[OP_MOE_BF16 : OP_MOE_INT4_WO + 1, MOE_ACTIVATION_PASSES] = 1.0
     return c

@@ -1,14 +1,24 @@
-"""Dense matrix multiplication.
+"""Dense matrix multiplication of (m x k) by (k x n).
 
-    t = overhead + max(2 m n k / (peak * ec), (m k a + n k w + m n o) / (bandwidth * em))
+    compute = 2 (m n + wave * 128^2) (k + prologue) / (peak * ec)
+    memory  = (m k a + n k w + m n 2) / (bandwidth * em) * (1 + narrow / n)
+    t       = overhead + overlapped(compute, memory) + cast * 3 m k / bandwidth
 
-with a, w, o the bytes of an activation, weight and output element.
+with a, w the bytes of an activation and weight element and bf16 outputs. `wave` tiles stand for the time in
+which a product too small for the machine leaves part of it idle, `prologue` for filling and draining a tile's
+pipeline, `narrow` for weight streams with too few columns to keep all memory channels busy, `cast` for the
+passes that quantise the activation (bf16 in, one byte out). Fitted per format: docs/operators.md.
 """
 
 import numpy as np
 
 from kernels.coefficients import (
     COMPUTE_EFFICIENCY,
+    EXPOSED,
+    GEMM_CAST_PASSES,
+    GEMM_NARROW_COLUMNS,
+    GEMM_PROLOGUE_K,
+    GEMM_WAVE_TILES,
     MEMORY_EFFICIENCY,
     OP_GEMM_BF16,
     OP_GEMM_FP8,
@@ -21,7 +31,7 @@ from kernels.coefficients import (
 )
 from kernels.dtypes import WIDTH_BYTES
 from kernels.jit import kernel
-from kernels.peaks import peak_tflops
+from kernels.peaks import overlapped_us, peak_tflops
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
 
 OP_BY_DTYPE = np.array(
@@ -42,6 +52,10 @@ OP_BY_DTYPE = np.array(
 """Row of the coefficients for each weight format of `kernels.dtypes`."""
 
 
+TILE_AREA = 128.0 * 128.0
+"""Output elements of the tile that `wave` counts in."""
+
+
 @kernel
 def gemm_us(m, n, k, dtype, p, c):
     """Time of one (m x k) by (k x n) product, us.
@@ -52,9 +66,10 @@ def gemm_us(m, n, k, dtype, p, c):
         return 0.0
     op = OP_BY_DTYPE[int(dtype)]
     width = WIDTH_BYTES[int(dtype)]
-    compute_us = (
-        2.0 * m * n * k / (peak_tflops(dtype, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
-    )
+    flops = 2.0 * (m * n + c[op, GEMM_WAVE_TILES] * TILE_AREA) * (k + c[op, GEMM_PROLOGUE_K])
+    compute_us = flops / (peak_tflops(dtype, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
+    bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S
     n_bytes = n * k * width + m * k * min(width, 2.0) + m * n * 2.0
-    memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-    return c[op, OVERHEAD_US] + max(compute_us, memory_us)
+    memory_us = n_bytes / (bytes_per_us * c[op, MEMORY_EFFICIENCY]) * (1.0 + c[op, GEMM_NARROW_COLUMNS] / n)
+    cast_us = c[op, GEMM_CAST_PASSES] * 3.0 * m * k / bytes_per_us
+    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + cast_us

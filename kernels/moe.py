@@ -1,10 +1,25 @@
-"""Mixture of experts: how many experts a step touches, and the grouped GEMMs over them."""
+"""Mixture of experts: how many experts a step touches, and the grouped GEMMs over them.
+
+    rows    = sqrt(r^2 + r tile + tile^2),  r = routings / touched
+    compute = 2 matrices touched rows imbalance hidden ffn / (peak * ec)
+    memory  = (touched * weights * (1 + narrow / (touched ffn)) + act * activations) / (bandwidth * em)
+    t       = overhead + overlapped(compute, memory) + sort * pairs * hidden * 2 / bandwidth
+
+`rows` is a smooth reading of "rows padded to the tile": a tile at least, half a tile more than r when r is large.
+`pairs` are the token-expert pairs of all tokens that the rank looks at, its own experts' or not: permuting,
+routing and combining cost memory traffic for each. Fitted per format: docs/operators.md.
+"""
 
 import numpy as np
 
 from kernels.coefficients import (
     COMPUTE_EFFICIENCY,
+    EXPOSED,
     MEMORY_EFFICIENCY,
+    MOE_ACTIVATION_PASSES,
+    MOE_NARROW_COLUMNS,
+    MOE_SORT_PASSES,
+    MOE_TILE_ROWS,
     OP_MOE_BF16,
     OP_MOE_FP8,
     OP_MOE_FP8_BLOCK,
@@ -15,7 +30,7 @@ from kernels.coefficients import (
 )
 from kernels.dtypes import WIDTH_BYTES
 from kernels.jit import kernel
-from kernels.peaks import peak_tflops
+from kernels.peaks import overlapped_us, padded_rows, peak_tflops
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
 
 OP_BY_DTYPE = np.array(
@@ -44,19 +59,28 @@ def distinct_experts(tokens, experts_per_token, n_experts):
 
 
 @kernel
-def moe_us(routings, touched, hidden, ffn, matrices, dtype, imbalance, p, c):
+def moe_us(pairs, routings, touched, hidden, ffn, matrices, dtype, imbalance, p, c):
     """Time of the routed experts of one layer on one rank, us.
 
-    `routings` token-expert pairs land on this rank (mean rank), `touched` of its experts are read, each of width
-    `ffn` (the rank's shard) with `matrices` matrices (3 gated, 2 plain). `imbalance` >= 1 is hottest rank / mean: it
-    scales the compute, not the weight bytes.
+    `pairs` token-expert pairs are in front of this rank (all its tokens times experts per token; after a dispatch
+    that delivers only its own, `routings`), `routings` of them land on its experts (mean rank), `touched` of its
+    experts are read, each of width `ffn` (the rank's shard) with `matrices` matrices (3 gated, 2 plain).
+    `imbalance` >= 1 is hottest rank / mean: it scales the compute, not the weight bytes.
     """
     if routings <= 0.0 or touched <= 0.0:
         return 0.0
     op = OP_BY_DTYPE[int(dtype)]
-    width = WIDTH_BYTES[int(dtype)]
-    flops = 2.0 * matrices * routings * imbalance * hidden * ffn
-    n_bytes = touched * matrices * hidden * ffn * width + routings * (2.0 * hidden + matrices * ffn) * 2.0
+    rows_per_expert = routings / touched
+    rows = padded_rows(rows_per_expert, c[op, MOE_TILE_ROWS])
+    flops = 2.0 * matrices * touched * rows * imbalance * hidden * ffn
     compute_us = flops / (peak_tflops(dtype, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
-    memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-    return c[op, OVERHEAD_US] + max(compute_us, memory_us)
+    weight_bytes = touched * matrices * hidden * ffn * WIDTH_BYTES[int(dtype)]
+    activation_bytes = routings * (2.0 * hidden + matrices * ffn) * 2.0
+    n_bytes = (
+        weight_bytes * (1.0 + c[op, MOE_NARROW_COLUMNS] / (touched * ffn))
+        + c[op, MOE_ACTIVATION_PASSES] * activation_bytes
+    )
+    bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S
+    memory_us = n_bytes / (bytes_per_us * c[op, MEMORY_EFFICIENCY])
+    sort_us = c[op, MOE_SORT_PASSES] * pairs * hidden * 2.0 / bytes_per_us
+    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + sort_us

@@ -1,4 +1,4 @@
-"""Peak rates of the accelerator in the input record."""
+"""Peak rates of the accelerator in the input record, and how compute and memory time combine."""
 
 import numpy as np
 
@@ -21,3 +21,24 @@ def peak_tflops(dtype, p):
     if math == MATH_FP4:
         return p.tflops_fp4
     return np.nan
+
+
+@inlined
+def overlapped_us(compute_us, memory_us, exposed):
+    """Time of work whose compute and memory phases overlap: long + exposed * short^2 / long, us.
+
+    `exposed` 0 is the roofline's max(); 1 doubles the time where both are equal. Where one dominates, the other
+    vanishes quadratically, as a power mean does, without its powers.
+    """
+    longer = max(compute_us, memory_us)
+    shorter = min(compute_us, memory_us)
+    return longer + exposed * shorter * (shorter / longer)
+
+
+@inlined
+def padded_rows(rows, tile):
+    """Rows that matrix tiles of `tile` rows compute for `rows` useful ones: sqrt(rows^2 + rows tile + tile^2).
+
+    At least one tile, on average half a tile more than asked for; smooth, so that sweeps have no sawtooth.
+    """
+    return np.sqrt(rows * rows + rows * tile + tile * tile)
