@@ -29,7 +29,7 @@ from kernels.coefficients import (
     OP_GEMM_NVFP4,
     OVERHEAD_US,
 )
-from kernels.dtypes import WIDTH_BYTES
+from kernels.dtypes import INT4_WO, WIDTH_BYTES
 from kernels.jit import kernel
 from kernels.peaks import overlapped_us, peak_tflops
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
@@ -52,6 +52,10 @@ OP_BY_DTYPE = np.array(
 """Row of the coefficients for each weight format of `kernels.dtypes`."""
 
 
+ACTIVATION_WIDTH = np.minimum(WIDTH_BYTES, 2.0)
+ACTIVATION_WIDTH[INT4_WO] = 2.0
+"""Bytes per activation element that a GEMM reads: quantised like the weights, except in weight-only formats."""
+
 TILE_AREA = 128.0 * 128.0
 """Output elements of the tile that `wave` counts in."""
 
@@ -69,7 +73,7 @@ def gemm_us(m, n, k, dtype, p, c):
     flops = 2.0 * (m * n + c[op, GEMM_WAVE_TILES] * TILE_AREA) * (k + c[op, GEMM_PROLOGUE_K])
     compute_us = flops / (peak_tflops(dtype, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S
-    n_bytes = n * k * width + m * k * min(width, 2.0) + m * n * 2.0
+    n_bytes = n * k * width + m * k * ACTIVATION_WIDTH[int(dtype)] + m * n * 2.0
     memory_us = n_bytes / (bytes_per_us * c[op, MEMORY_EFFICIENCY]) * (1.0 + c[op, GEMM_NARROW_COLUMNS] / n)
     cast_us = c[op, GEMM_CAST_PASSES] * 3.0 * m * k / bytes_per_us
     return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + cast_us

@@ -291,7 +291,11 @@ def moe_layer_us(tokens, p, d, c):
     routings = all_tokens * p.experts_per_token / d.moe_ep
     touched = touched_experts(all_tokens, p) / d.moe_ep
     touched = min(d.experts_local, max(touched, min(1.0, routings)))
+    # An all-to-all hands a rank the pairs of its own experts; otherwise it sorts through those of all tokens
+    dispatched = p.attention_dp > 1.0 and d.moe_ep > 1.0
+    pairs = routings if dispatched else all_tokens * p.experts_per_token
     experts = moe_us(
+        pairs,
         routings,
         touched,
         p.hidden_size,
