@@ -1,0 +1,58 @@
+# servesweep: every target sets up what it needs. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# The first interpreter that runs, is 3.11 or newer and can make virtual environments.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: help setup sweep simulate nightly test test-long lint format bench notebooks clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## make .venv with the program and its tools (quick when it is there)
+
+$(STAMP): pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "servesweep needs Python 3.11 or newer with its venv module; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,report]'
+	@touch $@
+
+sweep: setup  ## the main job: the default grid, its Pareto plots and its report
+	@$(BIN)/servesweep sweep
+
+simulate: setup  ## simulate one deployment request by request
+	@$(BIN)/servesweep simulate
+
+nightly: setup  ## the nightly planning job, on its built-in traffic
+	@$(BIN)/servesweep nightly job=default
+
+test: setup  ## the tests (minutes)
+	@$(BIN)/python -m pytest -m 'not long'
+
+test-long: setup  ## the long tests too
+	@$(BIN)/python -m pytest
+
+lint: setup  ## format, lint and types
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+format: setup  ## rewrite the files as the linter wants them
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup  ## rows, steps and requests per second on this machine
+	@$(BIN)/servesweep bench
+
+notebooks: setup  ## run the notebooks
+	@$(BIN)/python -m pytest --nbmake notebooks
+
+clean:  ## remove .venv and caches (results stay)
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find kernels sweep tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,55 @@
+"""How a run is done: fidelity, executor, output. No kernel reads these; they move no price by themselves."""
+
+from __future__ import annotations
+
+from sweep.fields.spec import Field
+
+_Q = "How is the run done?"
+FIDELITIES = ("roofline", "fitted", "tables", "anchored")
+EXECUTORS = ("threads", "loky", "dask")
+KEEP = ("all", "feasible", "frontier")
+
+
+def _setting(key: str, doc: str, kind: str, **more: object) -> Field:
+    return Field(key=key, doc=doc, kind=kind, scope="run", column=False, question=_Q, **more)  # type: ignore[arg-type]
+
+
+FIELDS = (
+    _setting(
+        "fidelity.level",
+        "What prices an operator: datasheet peaks, fitted efficiencies, measured tables, or anchors on top.",
+        "choice",
+        choices=FIDELITIES,
+        default="fitted",
+    ),
+    _setting(
+        "fidelity.operator_profiles",
+        "Folder of measured operator profiles for fidelity=tables.",
+        "path",
+        auto="none",
+    ),
+    _setting(
+        "fidelity.anchors", "File of measured end-to-end points for fidelity=anchored.", "path", auto="none"
+    ),
+    _setting(
+        "executor.kind",
+        "What runs the blocks of a grid: threads, local processes (loky) or an existing Dask cluster.",
+        "choice",
+        choices=EXECUTORS,
+        default="threads",
+    ),
+    _setting("executor.workers", "Workers of the executor.", "int", low=1, auto="one per processor core"),
+    _setting("executor.address", "Address of the Dask scheduler.", "text", auto="none"),
+    _setting(
+        "executor.block_rows", "Rows of one block, which is one part on disk.", "int", low=1, default=65536
+    ),
+    _setting("output.dir", "Results directory.", "path", auto="results/<date>-<time>-<grid>"),
+    _setting(
+        "output.keep",
+        "Rows that reach the disk: all of them, the feasible ones, or the frontier only.",
+        "choice",
+        choices=KEEP,
+        default="all",
+    ),
+    _setting("output.report", "Whether to draw pareto.png and write report.html.", "bool", default=True),
+)
