@@ -15,6 +15,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## make .venv with the program and its tools (quick when it is there)
+	@:
 
 $(STAMP): pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "servesweep needs Python 3.11 or newer with its venv module; set PYTHON=/path/to/python3" >&2; exit 2; }
