@@ -15,9 +15,7 @@ from sweep.schema import field_by_key
 
 def a_grid(*radices: int) -> Grid:
     fields = [f for f in field_by_key().values() if f.column and f.kind == "int"]
-    axes = tuple(
-        scalar_axis(field, list(range(1, n + 1))) for field, n in zip(fields, radices, strict=False)
-    )
+    axes = tuple(scalar_axis(field, list(range(1, n + 1))) for field, n in zip(fields, radices, strict=False))
     return Grid("test", np.zeros(len(record_dtype().names or ())), axes, ("h100_sxm",), {})
 
 
@@ -29,7 +27,9 @@ def test_rows_enumerate_the_product_with_the_last_axis_fastest(radices: list[int
 
 
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=4), st.data())
-def test_codes_of_a_block_are_a_slice_of_the_codes_of_the_grid(radices: list[int], data: st.DataObject) -> None:
+def test_codes_of_a_block_are_a_slice_of_the_codes_of_the_grid(
+    radices: list[int], data: st.DataObject
+) -> None:
     grid = a_grid(*radices)
     start = data.draw(st.integers(0, grid.n_rows))
     stop = data.draw(st.integers(start, grid.n_rows))
@@ -65,7 +65,13 @@ def test_an_axis_of_pairs_varies_its_second_fastest() -> None:
 
 
 def test_axis_order_does_not_follow_the_command_line() -> None:
-    keys = ["workload.concurrency", "workload.isl", "parallelism", "engine.max_num_batched_tokens", "hardware"]
+    keys = [
+        "workload.concurrency",
+        "workload.isl",
+        "parallelism",
+        "engine.max_num_batched_tokens",
+        "hardware",
+    ]
     keys += ["model", "slo", "workload", "precision", "engine", "parallelism.tp", "price"]
     ordered = sorted(keys, key=rank)
     assert ordered == sorted(reversed(keys), key=rank)

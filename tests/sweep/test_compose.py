@@ -53,7 +53,9 @@ def test_one_point_has_one_row_with_the_registry_defaults(tree: Path) -> None:
 
 
 def test_sweeps_multiply_and_nothing_else_changes(tree: Path) -> None:
-    grid = composed(tree, "hardware=h100_sxm,h200_sxm", "parallelism.tp=1,2,4,8", "workload.concurrency=range(1,513,8)")
+    grid = composed(
+        tree, "hardware=h100_sxm,h200_sxm", "parallelism.tp=1,2,4,8", "workload.concurrency=range(1,513,8)"
+    )
     rows = rows_of(grid)
     assert grid.n_rows == len(rows) == 2 * 4 * 64
     assert sorted(set(rows["tp"])) == [1, 2, 4, 8]
