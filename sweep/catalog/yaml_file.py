@@ -1,0 +1,24 @@
+"""Reading one YAML file of the configuration tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sweep.errors import UserError
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's safe loader where it was built in: ten times faster than the pure one."""
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """The mapping in `file`. Raises UserError where it holds no mapping."""
+    try:
+        content = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
+    except yaml.YAMLError as error:
+        raise UserError(f"is not YAML: {error}", file=file.name) from None
+    if not isinstance(content, dict):
+        raise UserError("holds no mapping", file=file.name)
+    return content
