@@ -45,3 +45,21 @@ MATH = np.array(
     ]
 )
 """Math unit of a GEMM whose weights have this format; int4_wo is dequantised to 16 bit."""
+
+FAMILY_WIDE, FAMILY_FP8, FAMILY_INT8, FAMILY_FP4, FAMILY_INT4 = range(5)
+FAMILY = np.array(
+    [
+        FAMILY_WIDE,
+        FAMILY_WIDE,
+        FAMILY_WIDE,
+        FAMILY_FP8,
+        FAMILY_FP8,
+        FAMILY_FP8,
+        FAMILY_FP8,
+        FAMILY_INT8,
+        FAMILY_FP4,
+        FAMILY_FP4,
+        FAMILY_INT4,
+    ]
+)
+"""Formats that name the same kind of checkpoint: "fp8" asked of an fp8_block checkpoint means the checkpoint itself."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels import reasons
 from kernels.auto import default_to, given
-from kernels.dtypes import WIDTH_BYTES
+from kernels.dtypes import BFLOAT16, FAMILY, FAMILY_WIDE, WIDTH_BYTES
 from kernels.engines import (
     DEFAULT_MAX_SEQS,
     DEFAULT_TOKEN_BUDGET,
@@ -85,6 +85,19 @@ def shape_reason(p, d):
 
 
 @kernel
+def asks_for_checkpoint(asked, p):
+    """Whether a format names the checkpoint's own kind: then every class keeps what the checkpoint stores.
+
+    Asking "fp4" of a checkpoint whose experts are mxfp4 means that checkpoint, 16-bit attention included.
+    """
+    if np.isnan(asked):
+        return True
+    own = p.checkpoint_experts if p.n_moe_layers > 0.0 else p.checkpoint_mlp
+    family = FAMILY[int(asked)]
+    return family == FAMILY[int(own)] and family != FAMILY_WIDE
+
+
+@kernel
 def resolve_formats(p, d):
     """Number format of each weight class: what was asked for, else the checkpoint's own.
 
@@ -92,20 +105,21 @@ def resolve_formats(p, d):
     follow it only where the checkpoint stores them in 16 bit (asking fp8 of a 4-bit-expert checkpoint leaves
     the experts alone).
     """
-    linear = p.linear_dtype
+    linear = np.nan if asks_for_checkpoint(p.linear_dtype, p) else p.linear_dtype
+    experts = np.nan if asks_for_checkpoint(p.expert_dtype, p) else p.expert_dtype
     d.attn_dtype = default_to(p.attn_dtype, default_to(linear, p.checkpoint_attn))
     d.mlp_dtype = default_to(linear, p.checkpoint_mlp)
-    expert = p.checkpoint_experts
-    if given(linear) and WIDTH_BYTES[int(expert)] >= 2.0:
-        expert = linear
-    d.expert_dtype = default_to(p.expert_dtype, expert)
+    stored = p.checkpoint_experts
+    if given(linear) and WIDTH_BYTES[int(stored)] >= 2.0:
+        stored = linear
+    d.expert_dtype = default_to(experts, stored)
     d.shared_dtype = default_to(p.shared_dtype, default_to(linear, p.checkpoint_shared))
     d.head_dtype = default_to(p.head_dtype, p.checkpoint_head)
     d.embed_dtype = default_to(p.embed_dtype, p.checkpoint_embed)
     d.router_dtype = default_to(p.router_dtype, p.checkpoint_router)
     d.kv_dtype = default_to(p.kv_cache_dtype, p.checkpoint_kv)
     d.kv_width = WIDTH_BYTES[int(d.kv_dtype)]
-    d.act_width = WIDTH_BYTES[int(default_to(p.activation_dtype, 1.0))]
+    d.act_width = WIDTH_BYTES[int(default_to(p.activation_dtype, float(BFLOAT16)))]
 
 
 @kernel

@@ -22,7 +22,7 @@ class Evaluated:
 def evaluate(records: npt.NDArray[Any], fitted: npt.NDArray[np.float64]) -> Evaluated:
     """Evaluate `records` (shape (n,), dtype `record_dtype()`) with `fitted` (hardware, engine, N_OPS, N_COEF)."""
     from kernels.grid import evaluate_records
-    from kernels.layout import DERIVED, RESULT, REPLAY
+    from kernels.layout import DERIVED, REPLAY, RESULT
 
     n = records.shape[0]
     results = np.zeros(n, RESULT)

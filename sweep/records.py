@@ -29,7 +29,9 @@ def default_records(n: int) -> Records:
     return np.repeat(_defaults(), n)
 
 
-def set_values(record: Any, values: Mapping[str, object], *, file: str | None = None, line: int | None = None) -> None:
+def set_values(
+    record: Any, values: Mapping[str, object], *, file: str | None = None, line: int | None = None
+) -> None:
     """Write values by short name into one record, checked against the registry.
 
     Names without a kernel column are passed over; None leaves the field as it is. Raises `UserError` for a

@@ -36,7 +36,11 @@ def check(field: Field, value: object, *, file: str | None = None, line: int | N
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return field.default if field.default is not None else None
-    if isinstance(value, str) and value.strip().lower() in AUTO_WORDS and field.kind not in ("text", "path", "list"):
+    if (
+        isinstance(value, str)
+        and value.strip().lower() in AUTO_WORDS
+        and field.kind not in ("text", "path", "list")
+    ):
         return _auto(field, value, file, line)
     if field.kind == "choice":
         return _choice(field, value, file, line)
@@ -47,8 +51,17 @@ def check(field: Field, value: object, *, file: str | None = None, line: int | N
     return value if field.kind == "list" else str(value)
 
 
-def _wrong(field: Field, value: object, message: str, file: str | None, line: int | None, near: list[str] | None = None) -> UserError:
-    return UserError(message, file=file, line=line, field=field.key, value=value, allowed=allowed(field), near=near or [])
+def _wrong(
+    field: Field,
+    value: object,
+    message: str,
+    file: str | None,
+    line: int | None,
+    near: list[str] | None = None,
+) -> UserError:
+    return UserError(
+        message, file=file, line=line, field=field.key, value=value, allowed=allowed(field), near=near or []
+    )
 
 
 def _auto(field: Field, value: object, file: str | None, line: int | None) -> object:

@@ -1,0 +1,5 @@
+"""`python -m sweep` is the same program as `servesweep`."""
+
+from sweep.cli import main
+
+raise SystemExit(main())
