@@ -29,7 +29,6 @@ from sweep.axes import (
 from sweep.errors import UserError, nearest
 from sweep.fields import encode, record_dtype
 from sweep.fields.check import checked
-from sweep.fields.engine import ENGINES
 from sweep.overrides import Setting
 from sweep.schema import EXTRA, RUN_GROUPS, field_by_key, fields_of_group, group_schema
 
@@ -128,7 +127,7 @@ def grid_of(composition: Composition, name: str, overrides: Sequence[str]) -> Gr
         axes[setting.key] = scalar_axis(field_by_key()[setting.key], setting.values)
     if "usd_per_gpu_hour" not in swept:
         _join_prices(composition, axes)
-    ordered = [_with_engine_index(axes[key]) for key in sorted(axes, key=lambda k: rank(k.split("+")[0]))]
+    ordered = [axes[key] for key in sorted(axes, key=lambda k: rank(k.split("+")[0]))]
     return Grid(
         name=name,
         base=_base_record(composition, axes),
@@ -178,13 +177,6 @@ def _usd(book: Values, hardware: Values) -> float:
     return float("nan") if price is None else float(price)
 
 
-def _with_engine_index(axis: Axis) -> Axis:
-    """Which engine's fitted coefficients: follows whatever axis sets the engine."""
-    if "engine" not in axis.columns:
-        return axis
-    return with_column(axis, "engine_index", axis.table[:, axis.columns.index("engine")])
-
-
 def _with_shown(axes: list[Axis], composition: Composition) -> list[Axis]:
     """The inputs that results always show join as constant labels of the first axis."""
     present = {label.name for axis in axes for label in axis.labels}
@@ -205,8 +197,6 @@ def _base_record(composition: Composition, axes: Mapping[str, Axis]) -> np.ndarr
             if field.column:
                 base[index[field.name]] = encode(field, values[field.name])
     base[index["hardware_index"]] = 0.0
-    base[index["engine_index"]] = base[index["engine"]]
-    assert len(ENGINES) > base[index["engine_index"]]
     return base
 
 
