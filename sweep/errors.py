@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
@@ -27,6 +28,13 @@ class UserError(Exception):
         allowed: str | None = None,
         near: Iterable[str] = (),
     ) -> None:
+        self.details: dict[str, Any] = {
+            "message": message,
+            "field": field,
+            "value": value,
+            "allowed": allowed,
+            "near": list(near),
+        }
         where = "".join([f"{file}: " if file else "", f"line {line}: " if line is not None else ""])
         parts = [where + message]
         if field is not None:
@@ -35,11 +43,17 @@ class UserError(Exception):
             )
         if allowed:
             parts.append(f"allowed: {allowed}")
-        close = list(near)
+        close = self.details["near"]
         if close:
             parts.append(f"nearest: {', '.join(close)}")
         self.message = " ".join("; ".join(parts).split())
         super().__init__(self.message)
+
+    def located(self, file: str | None, line: int | None) -> UserError:
+        """The same mistake with the place it was made in."""
+        if file is None and line is None:
+            return self
+        return UserError(file=file, line=line, **self.details)
 
 
 class NoAnswer(Exception):

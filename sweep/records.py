@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sweep.fields import FIELDS, by_name, encode, record_dtype
-from sweep.fields.validate import check
+from sweep.fields.check import checked
 
 Records = npt.NDArray[Any]
 
@@ -42,6 +42,6 @@ def set_values(
         if value is None:
             continue
         if name in fields:
-            record[name] = encode(fields[name], check(fields[name], value, file=file, line=line))
+            record[name] = encode(fields[name], checked(fields[name], value, file=file, line=line))
         elif name in record.dtype.names:
             record[name] = float(value)  # type: ignore[arg-type]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from kernels.dtypes import NAMES as DTYPES
 from sweep.errors import UserError, nearest
+from sweep.fields.dtype_names import canonical, spellings
 from sweep.fields.spec import Field
 
 TRUE = ("true", "yes", "on", "1")
@@ -13,16 +15,23 @@ FALSE = ("false", "no", "off", "0")
 AUTO = ("", "auto", "null", "none")
 
 
-def checked(field: Field, value: Any, *, file: str | None = None) -> Any:
+def checked(field: Field, value: Any, *, file: str | None = None, line: int | None = None) -> Any:
     """`value` as the field's own type (None for auto), or a UserError that says what is allowed."""
+    try:
+        return _typed(field, value)
+    except UserError as error:
+        raise error.located(file, line) from None
+
+
+def _typed(field: Field, value: Any) -> Any:
     if value is None or (isinstance(value, str) and value.strip().lower() in AUTO):
-        return _auto(field, value, file)
+        return _auto(field, value)
     if field.kind in ("int", "float"):
-        return _number(field, value, file)
+        return _number(field, value)
     if field.kind == "bool":
-        return _bool(field, value, file)
+        return _bool(field, value)
     if field.kind == "choice":
-        return _choice(field, value, file)
+        return _choice(field, value)
     return value if field.kind == "list" else str(value)
 
 
@@ -45,48 +54,51 @@ def _bounds(field: Field) -> str:
     return low + high
 
 
-def _wrong(field: Field, value: Any, message: str, file: str | None) -> UserError:
-    near = nearest(str(value), field.choices) if field.kind == "choice" else ()
-    return UserError(message, file=file, field=field.key, value=value, allowed=allowed(field), near=near)
+def _wrong(field: Field, value: Any, message: str) -> UserError:
+    names = spellings() if field.choices == DTYPES else field.choices
+    near = nearest(str(value), names) if field.kind == "choice" else ()
+    return UserError(message, field=field.key, value=value, allowed=allowed(field), near=near)
 
 
-def _auto(field: Field, value: Any, file: str | None) -> Any:
+def _auto(field: Field, value: Any) -> Any:
     if field.kind in ("text", "path"):
         return None if field.default is None or value is None else str(value)
     if field.kind == "choice" and str(value).lower() in field.choices:
         return str(value).lower()
     if field.default is not None:
-        raise _wrong(field, "null" if value is None else value, "must be given", file)
+        raise _wrong(field, "null" if value is None else value, "must be given")
     return None
 
 
-def _number(field: Field, value: Any, file: str | None) -> float | int:
+def _number(field: Field, value: Any) -> float | int:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise _wrong(field, value, "is not a number", file) from None
+        raise _wrong(field, value, "is not a number") from None
     if isinstance(value, bool) or not math.isfinite(number):
-        raise _wrong(field, value, "is not a finite number", file)
+        raise _wrong(field, value, "is not a finite number")
     if field.kind == "int" and number != int(number):
-        raise _wrong(field, value, "is not a whole number", file)
+        raise _wrong(field, value, "is not a whole number")
     below = field.low is not None and (number <= field.low if field.low_open else number < field.low)
     if below or (field.high is not None and number > field.high):
-        raise _wrong(field, value, "is out of range", file)
+        raise _wrong(field, value, "is out of range")
     return int(number) if field.kind == "int" else number
 
 
-def _bool(field: Field, value: Any, file: str | None) -> bool:
+def _bool(field: Field, value: Any) -> bool:
     word = str(value).strip().lower()
     if word in TRUE:
         return True
     if word in FALSE:
         return False
-    raise _wrong(field, value, "is neither true nor false", file)
+    raise _wrong(field, value, "is neither true nor false")
 
 
-def _choice(field: Field, value: Any, file: str | None) -> str:
+def _choice(field: Field, value: Any) -> str:
     word = str(value).strip()
+    if field.choices == DTYPES:
+        word = canonical(word) or word
     by_folded = {c.casefold(): c for c in field.choices}
     if word.casefold() not in by_folded:
-        raise _wrong(field, value, "is not one of the choices", file)
+        raise _wrong(field, value, "is not one of the choices")
     return by_folded[word.casefold()]
