@@ -16,6 +16,22 @@ FIELDS = (
         column=False,
     ),
     Field(
+        key="price.tier",
+        doc="What kind of price the book holds: on-demand, rental, total cost of ownership.",
+        kind="text",
+        default="",
+        question=_Q,
+        column=False,
+    ),
+    Field(
+        key="price.date",
+        doc="Day that the book's prices stand for.",
+        kind="text",
+        default="",
+        question=_Q,
+        column=False,
+    ),
+    Field(
         key="price.usd_per_gpu_hour",
         doc="Price of one GPU for one hour.",
         kind="float",
