@@ -26,6 +26,7 @@ from sweep.axes import (
     scalar_axis,
     with_column,
 )
+from sweep.catalog.prices import usd_in_table
 from sweep.errors import UserError, nearest
 from sweep.fields import encode, record_dtype
 from sweep.fields.check import checked
@@ -173,7 +174,7 @@ def _join_prices(composition: Composition, axes: dict[str, Axis]) -> None:
 def _usd(book: Values, hardware: Values) -> float:
     """$/GPU-h of an accelerator: the explicit figure, else the book's; NaN where the book has none."""
     explicit = book.get("usd_per_gpu_hour")
-    price = explicit if explicit is not None else (book.get("book") or {}).get(hardware["name"])
+    price = explicit if explicit is not None else usd_in_table(book.get("book"), hardware["name"])
     return float("nan") if price is None else float(price)
 
 
