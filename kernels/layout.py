@@ -20,9 +20,10 @@ DERIVED = np.dtype(
             "weights_attn_bytes weights_mlp_bytes weights_experts_bytes weights_shared_bytes "
             "weights_router_bytes weights_embed_bytes weights_head_bytes weights_other_bytes weights_bytes "
             "activation_bytes non_torch_bytes graph_bytes comm_buffer_bytes usable_bytes kv_pool_bytes "
-            "kv_bytes_per_token kv_bytes_per_request "
+            "kv_bytes_per_token kv_bytes_per_request kv_bytes_longest_request kv_blocks "
             # capacity of one DP rank (tokens as the engine prints them), and of the whole deployment
             "kv_capacity_tokens kv_capacity_tokens_total max_concurrency min_memory_fraction "
+            "kv_offload_tokens_total "
             # engine settings resolved
             "token_budget max_seqs max_model_len memory_fraction graph_mode "
         ).split()

@@ -1,58 +1,119 @@
-"""Memory account of the fullest GPU: weights by class, KV cache, reserves, verdict."""
+"""Memory account of a deployment: weights, reserves, KV pool, capacity, verdict.
+
+The KV pool of one GPU, by engine (all in bytes, total = physical memory):
+
+    vllm, atom   total x fraction - weights - activation peak - non-torch - buffers (- graphs, vllm from 0.21 on)
+    sglang       (total - context - buffers) x fraction - weights
+    trtllm       (total - weights - activation peak - non-torch - buffers - graphs) x fraction
+
+Under pipeline parallelism the columns are those of the stage that can hold the fewest tokens: it sets the capacity
+of all.
+"""
+
+import numpy as np
 
 from kernels import reasons
-from kernels.auto import default_to
-from kernels.dtypes import WIDTH_BYTES
-from kernels.jit import kernel
+from kernels.engines import TRTLLM, memory_fraction
+from kernels.jit import inlined, kernel
+from kernels.kv_cache import kv_capacity
+from kernels.reserves import (
+    activation_peak_bytes,
+    comm_buffer_bytes,
+    graph_bytes,
+    is_static,
+    non_torch_bytes,
+)
+from kernels.stages import FIRST, LAST, MIDDLE, stage_exists, stage_layers
 from kernels.units import GIB
+from kernels.weights import stage_weights
 
-DEFAULT_FRACTION = 0.9
+
+@inlined
+def reserved_bytes(p, d):
+    """What the pool formula takes beside weights."""
+    outside = d.non_torch_bytes + d.comm_buffer_bytes
+    return outside if is_static(p) else outside + d.activation_bytes + d.graph_bytes
+
+
+@inlined
+def pool_bytes(p, d):
+    """KV pool of the GPU whose weights and reserves are in `d`; negative where they do not fit."""
+    total = p.hbm_gib * GIB
+    reserved = reserved_bytes(p, d)
+    if is_static(p):
+        return (total - reserved) * d.memory_fraction - d.weights_bytes
+    if p.engine == TRTLLM:
+        return (total - d.weights_bytes - reserved) * d.memory_fraction
+    return total * d.memory_fraction - d.weights_bytes - reserved
+
+
+@inlined
+def smallest_fraction(p, d):
+    """Smallest memory fraction whose pool holds one longest request; above 1 where none does."""
+    total = p.hbm_gib * GIB
+    reserved = reserved_bytes(p, d)
+    request = d.kv_bytes_longest_request
+    if is_static(p):
+        return (d.weights_bytes + request) / (total - reserved)
+    if p.engine == TRTLLM:
+        free = total - d.weights_bytes - reserved
+        return request / free if free > 0.0 else 9.0
+    return (d.weights_bytes + reserved + request) / total
+
+
+@kernel
+def stage_account(stage, p, d):
+    """Fill the memory columns of `d` for a GPU of one kind of stage."""
+    stage_weights(stage, p, d)
+    d.activation_bytes = activation_peak_bytes(stage, p, d)
+    d.non_torch_bytes = non_torch_bytes(p)
+    d.comm_buffer_bytes = comm_buffer_bytes(p)
+    d.graph_bytes = graph_bytes(stage, p, d)
+    d.usable_bytes = p.hbm_gib * GIB * (1.0 if p.engine == TRTLLM else d.memory_fraction)
+    d.kv_pool_bytes = pool_bytes(p, d)
+    kv_capacity(d.kv_pool_bytes, stage_layers(stage, p) / p.n_layers, p, d)
+
+
+@inlined
+def requests_held(d):
+    """Longest requests that the stage's pool holds, negative where weights do not fit: compares stages."""
+    return d.kv_pool_bytes / max(d.kv_bytes_longest_request, 1.0)
+
+
+@kernel
+def tightest_stage(p, d):
+    """The kind of stage that holds the fewest requests."""
+    tightest = LAST
+    fewest = np.inf
+    for stage in (LAST, MIDDLE, FIRST):
+        if stage_exists(stage, p):
+            stage_account(stage, p, d)
+            held = requests_held(d)
+            if held < fewest:
+                fewest = held
+                tightest = stage
+    return tightest
+
+
+@kernel
+def memory_reason(p, d):
+    """Whether the account closes: 0, weights (with reserves) do not fit, or the KV pool is below one request."""
+    if d.kv_pool_bytes <= 0.0:
+        return reasons.WEIGHTS_DO_NOT_FIT
+    if d.max_concurrency < 1.0:
+        return reasons.KV_BELOW_ONE_REQUEST
+    return reasons.OK
 
 
 @kernel
 def memory_account(p, d):
-    """Fill the byte and capacity columns of `d`; `d.reason` says whether one longest request fits."""
-    share = 1.0 / p.pp
-    d.weights_attn_bytes = d.params_attn * WIDTH_BYTES[int(d.attn_dtype)] * share / p.tp
-    d.weights_mlp_bytes = d.params_mlp * WIDTH_BYTES[int(d.mlp_dtype)] * share / p.tp
-    d.weights_experts_bytes = d.params_experts * WIDTH_BYTES[int(d.expert_dtype)] * share / d.ep_group
-    d.weights_shared_bytes = d.params_shared * WIDTH_BYTES[int(d.shared_dtype)] * share / p.tp
-    d.weights_router_bytes = d.params_router * WIDTH_BYTES[int(d.router_dtype)] * share
-    d.weights_embed_bytes = d.params_embed * WIDTH_BYTES[int(d.embed_dtype)] / p.tp
-    d.weights_head_bytes = d.params_head * WIDTH_BYTES[int(d.head_dtype)] / p.tp
-    d.weights_other_bytes = d.params_other * 2.0 * share
-    d.weights_bytes = (
-        d.weights_attn_bytes
-        + d.weights_mlp_bytes
-        + d.weights_experts_bytes
-        + d.weights_shared_bytes
-        + d.weights_router_bytes
-        + d.weights_embed_bytes
-        + d.weights_head_bytes
-        + d.weights_other_bytes
-    )
-    d.memory_fraction = default_to(p.gpu_memory_utilization, DEFAULT_FRACTION)
-    d.activation_bytes = 2.0 * GIB
-    d.non_torch_bytes = 0.25 * GIB
-    d.graph_bytes = 0.0
-    d.comm_buffer_bytes = 0.0
-    d.usable_bytes = p.hbm_gib * GIB * d.memory_fraction
-    d.kv_pool_bytes = d.usable_bytes - d.weights_bytes - d.activation_bytes - d.non_torch_bytes
-    layers = d.full_layers + d.window_layers
-    if p.kv_lora_rank > 0.0:
-        per_layer = (p.kv_lora_rank + p.qk_rope_dim) * d.kv_width
-    else:
-        per_layer = 2.0 * d.kv_heads_local * p.head_dim * d.kv_width
-    d.kv_bytes_per_token = per_layer * layers / p.pp
-    d.kv_bytes_per_request = 0.0
-    d.kv_capacity_tokens = max(0.0, d.kv_pool_bytes / d.kv_bytes_per_token)
+    """Fill the byte and capacity columns of `d`; `d.reason` says whether one longest request fits.
+
+    Reads the shard widths, formats, parameter counts and scheduler settings that `kernels.resolve` derived before.
+    """
+    d.memory_fraction = memory_fraction(p)
+    stage = tightest_stage(p, d)
+    stage_account(stage, p, d)
+    d.min_memory_fraction = smallest_fraction(p, d)
     d.kv_capacity_tokens_total = d.kv_capacity_tokens * p.attention_dp
-    d.max_concurrency = d.kv_capacity_tokens / d.max_model_len
-    reserve = d.activation_bytes + d.non_torch_bytes
-    d.min_memory_fraction = (d.weights_bytes + reserve + d.max_model_len * d.kv_bytes_per_token) / (
-        p.hbm_gib * GIB
-    )
-    if d.weights_bytes + reserve >= d.usable_bytes:
-        d.reason = reasons.WEIGHTS_DO_NOT_FIT
-    elif d.kv_capacity_tokens < d.max_model_len:
-        d.reason = reasons.KV_BELOW_ONE_REQUEST
+    d.reason = memory_reason(p, d) if p.enforce_memory > 0.0 else reasons.OK

@@ -9,12 +9,7 @@ import numpy as np
 from kernels import reasons
 from kernels.auto import default_to, given
 from kernels.dtypes import BFLOAT16, FAMILY, FAMILY_WIDE, WIDTH_BYTES
-from kernels.engines import (
-    DEFAULT_MAX_SEQS,
-    DEFAULT_TOKEN_BUDGET,
-    GRAPH_FULL,
-    engine_default,
-)
+from kernels.engines import GRAPH_FULL, default_max_seqs, default_token_budget, longest_request_tokens
 from kernels.jit import kernel
 from kernels.memory import memory_account
 from kernels.params import parameter_counts
@@ -143,11 +138,11 @@ def format_reason(p, d):
 @kernel
 def resolve_engine(p, d):
     """Scheduler settings with the engine's defaults: a budget or sequence limit of 0 means unlimited."""
-    budget = default_to(p.max_num_batched_tokens, engine_default(DEFAULT_TOKEN_BUDGET, p.engine))
+    budget = default_to(p.max_num_batched_tokens, default_token_budget(p))
     d.token_budget = budget if budget > 0.0 else p.max_position
-    seqs = default_to(p.max_num_seqs, engine_default(DEFAULT_MAX_SEQS, p.engine))
+    seqs = default_to(p.max_num_seqs, default_max_seqs(p))
     d.max_seqs = seqs if seqs > 0.0 else 1e9
-    d.max_model_len = default_to(p.max_model_len, p.isl + p.osl)
+    d.max_model_len = longest_request_tokens(p)
     d.graph_mode = default_to(p.cudagraph_mode, float(GRAPH_FULL))
 
 

@@ -152,6 +152,14 @@ FIELDS = (
         question=_Q,
     ),
     Field(
+        key="model.encoder_params",
+        doc="Parameters of a vision or audio encoder that engines load beside the text model (16 bit); memory only.",
+        kind="float",
+        default=0.0,
+        low=0,
+        question=_Q,
+    ),
+    Field(
         key="model.published_params",
         doc="Total parameters as published, to check the count against.",
         kind="float",
