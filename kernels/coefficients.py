@@ -50,8 +50,9 @@ N_COEF = 8
     OP_COMBINE,
     OP_NIC,
     OP_HOST,
-) = range(39)
-N_OPS = 39
+    OP_SCALE,
+) = range(40)
+N_OPS = 40
 
 COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, OVERHEAD_US = range(3)
 """Columns that every operator has; columns 3 to 7 are the operator's own."""
@@ -76,12 +77,28 @@ MOE_TILE_ROWS, MOE_NARROW_COLUMNS, MOE_ACTIVATION_PASSES, MOE_SORT_PASSES = rang
 """Experts. Rows of a tile; columns over all experts at which the weight stream reaches half its bandwidth; times
 activations are moved (1 is ideal); reads of a hidden state per token-expert pair to sort and combine."""
 
+(
+    HOST_DECODE_SCALE,
+    HOST_MIXED_SCALE,
+    HOST_STEP_US,
+    HOST_SEQUENCE_US,
+    HOST_LAYER_US,
+    HOST_PROMPT_US,
+    HOST_PROMPT_TOKEN_US,
+    HOST_REQUEST_US,
+) = range(8)
+"""Engine layer, row OP_HOST: multipliers on device time of pure decode steps and of steps with prefill; host us per
+step, per running sequence, per layer, per prompt in the step, per prompt token; us per request before its prefill.
+Row OP_SCALE multiplies each part of a step (columns kernels.layout.PART_*)."""
+
 
 def roofline_coefficients() -> np.ndarray:
     """Coefficients of an ideal machine, shape (N_OPS, N_COEF): each column's neutral value."""
     c = np.zeros((N_OPS, N_COEF))
     c[:, COMPUTE_EFFICIENCY] = 1.0
     c[:, MEMORY_EFFICIENCY] = 1.0
+    c[OP_SCALE] = 1.0
+    c[OP_HOST, OVERHEAD_US:] = 0.0
     c[OP_PREFILL_GQA : OP_PREFILL_MLA_FP8_KV + 1, PREFILL_KV_PASSES] = 1.0
     c[OP_DECODE_GQA : OP_DECODE_MLA_FP8_KV + 1, DECODE_QO_PASSES] = 1.0
     c[OP_MOE_BF16 : OP_MOE_INT4_WO + 1, MOE_ACTIVATION_PASSES] = 1.0

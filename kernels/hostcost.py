@@ -3,8 +3,15 @@
 import numpy as np
 
 from kernels.auto import default_to, given
-from kernels.coefficients import OP_HOST
-from kernels.engines import GRAPH_NONE
+from kernels.coefficients import (
+    HOST_LAYER_US,
+    HOST_PROMPT_TOKEN_US,
+    HOST_PROMPT_US,
+    HOST_SEQUENCE_US,
+    HOST_STEP_US,
+    OP_HOST,
+)
+from kernels.engines import GRAPH_FULL, GRAPH_NONE
 from kernels.jit import inlined, kernel
 
 STEP_OVERHEAD_US = np.array([40.0, 8.0, 3.0])
@@ -56,24 +63,21 @@ def kernel_floor_us(mixed, p, d):
 
 
 @kernel
-def host_us(decode_seqs, prefill_seqs, mixed, p, d, c):
-    """Host time per step, us: fixed + per sequence + per prompt + occupancy of the device by small kernels.
+def host_us(decode_seqs, prefill_seqs, prefill_tokens, p, d, c):
+    """Host time per step, us: fixed + per sequence + per layer + per prompt and prompt token + occupancy.
 
-    Fitted coefficients (row OP_HOST): column 2 fixed us per step, 3 us per running sequence, 4 us per layer,
-    5 us per prompt in the step. A given decode_step_overhead_us replaces the fixed part.
+    A given decode_step_overhead_us replaces the fixed part; graph modes below full add the difference of their
+    presets. Occupancy is the least time each kernel holds the device.
     """
     if given(p.decode_step_overhead_us):
         fixed = p.decode_step_overhead_us
     else:
-        fixed = c[OP_HOST, 2]
-        if d.graph_mode < 2.0:
-            fixed += STEP_OVERHEAD_US[int(d.graph_mode)] - STEP_OVERHEAD_US[2]
-    t = (
-        fixed * fused_factor(p)
-        + c[OP_HOST, 3] * decode_seqs
-        + c[OP_HOST, 4] * p.n_layers
-        + c[OP_HOST, 5] * prefill_seqs
-    )
+        fixed = c[OP_HOST, HOST_STEP_US]
+        if d.graph_mode < GRAPH_FULL:
+            fixed += STEP_OVERHEAD_US[int(d.graph_mode)] - STEP_OVERHEAD_US[GRAPH_FULL]
+    t = fixed * fused_factor(p) + c[OP_HOST, HOST_LAYER_US] * p.n_layers
+    t += c[OP_HOST, HOST_SEQUENCE_US] * decode_seqs
+    t += c[OP_HOST, HOST_PROMPT_US] * prefill_seqs + c[OP_HOST, HOST_PROMPT_TOKEN_US] * prefill_tokens
     occupancy = default_to(p.decode_kernel_occupancy_us, 0.0)
     if occupancy > 0.0:
         t += (p.n_layers * layer_kernels(p) + FRAMING_KERNELS) * occupancy * fused_factor(p)

@@ -4,7 +4,7 @@ import numpy as np
 
 from kernels.auto import default_to
 from kernels.batching import decode_step_us
-from kernels.coefficients import OP_HOST
+from kernels.coefficients import HOST_REQUEST_US, OP_HOST
 from kernels.jit import kernel
 from kernels.layout import (
     BOUND_CAPACITY,
@@ -95,7 +95,7 @@ def host_latency(ttft_us, tpot_us, pure_step_us, isl, osl, p, c, o):
     TTFT gains request overhead and tokenisation; admission adds half its window of pure steps; a stream interval moves
     (interval - 1) gaps from decode to TTFT, leaving end to end unchanged; detokenisation adds to every gap.
     """
-    request_us = default_to(p.request_overhead_ms * US_PER_MS, c[OP_HOST, 7])
+    request_us = default_to(p.request_overhead_ms * US_PER_MS, c[OP_HOST, HOST_REQUEST_US])
     ttft = ttft_us + request_us + p.tokenize_overhead_us * isl + 0.5 * p.decode_admission_steps * pure_step_us
     gap = tpot_us + p.detokenize_overhead_us
     intervals = max(0.0, osl - 1.0)

@@ -11,7 +11,7 @@ Pipeline stages run the batch one after the other here; `kernels.batching` keeps
 import numpy as np
 
 from kernels.attention import decode_attention_us, linear_attention_us, prefill_attention_us
-from kernels.coefficients import OP_HOST
+from kernels.coefficients import HOST_DECODE_SCALE, HOST_MIXED_SCALE, OP_HOST, OP_SCALE
 from kernels.collectives import (
     all_gather_us,
     all_reduce_us,
@@ -231,7 +231,7 @@ def all_reduce_exposed_us(message_bytes, overlap, compute_us, p, d, c):
     t = all_reduce_us(message_bytes, p.tp, p.tp_allreduce_algo, p, c)
     if p.comm_model > 0.0:
         return t + BUILTIN_ALL_REDUCE_US
-    t *= all_reduce_factor(p) * (1.0 + c[OP_HOST, 6])
+    t *= all_reduce_factor(p)
     return t * exposed_share(overlap, compute_us, t)
 
 
@@ -261,7 +261,7 @@ def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
         )
         if p.comm_model > 0.0:
             return t + 2.0 * BUILTIN_ALL_TO_ALL_US
-        t *= p.ep_a2a_efficiency * (1.0 + c[OP_HOST, 6])
+        t *= p.ep_a2a_efficiency
     return t * exposed_share(overlap, compute_us, t)
 
 
@@ -336,7 +336,7 @@ def step_us(
         return 0.0
     mixed = prefill_tokens > 0.0
     overlap = p.prefill_comm_overlap if mixed else p.decode_comm_overlap
-    scale = c[OP_HOST, 1] if mixed else c[OP_HOST, 0]
+    scale = c[OP_HOST, HOST_MIXED_SCALE] if mixed else c[OP_HOST, HOST_DECODE_SCALE]
     hidden_bytes = tokens * p.hidden_size * d.act_width
     prefill_context = prefill_tokens + prefill_prior
 
@@ -440,20 +440,20 @@ def step_us(
         crosses = 1.0 if p.tp * p.attention_dp * p.pp > p.domain_gpus else 0.0
         pp_comm = (p.pp - 1.0) * point_to_point_us(hidden_bytes / p.tp, crosses, p, c)
 
-    parts[PART_GEMM] = scale * (gemm + head_gemm)
-    parts[PART_ATTENTION] = scale * attention
-    parts[PART_MOE] = scale * moe
-    parts[PART_OTHER] = scale * (other + head_other)
-    parts[PART_TP_COMM] = tp_comm + head_comm
-    parts[PART_EP_COMM] = ep_comm
-    parts[PART_PP_COMM] = pp_comm
+    parts[PART_GEMM] = scale * (gemm + head_gemm) * c[OP_SCALE, PART_GEMM]
+    parts[PART_ATTENTION] = scale * attention * c[OP_SCALE, PART_ATTENTION]
+    parts[PART_MOE] = scale * moe * c[OP_SCALE, PART_MOE]
+    parts[PART_OTHER] = scale * (other + head_other) * c[OP_SCALE, PART_OTHER]
+    parts[PART_TP_COMM] = (tp_comm + head_comm) * c[OP_SCALE, PART_TP_COMM]
+    parts[PART_EP_COMM] = ep_comm * c[OP_SCALE, PART_EP_COMM]
+    parts[PART_PP_COMM] = pp_comm * c[OP_SCALE, PART_PP_COMM]
     device = parts.sum()
     if mixed and decode_seqs > 0.0:
         penalty = mixed_penalty(p, d)
         parts[PART_OTHER] += penalty * device
         device *= 1.0 + penalty
     floor = kernel_floor_us(mixed, p, d)
-    parts[PART_HOST] = max(0.0, floor - device) + host_us(decode_seqs, prefill_seqs, mixed, p, d, c)
+    parts[PART_HOST] = max(0.0, floor - device) + host_us(decode_seqs, prefill_seqs, prefill_tokens, p, d, c)
     return parts.sum()
 
 
