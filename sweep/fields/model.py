@@ -16,6 +16,19 @@ def _count(key: str, doc: str, default: int = 0, *, low: float = 0, unit: str = 
     return Field(key=f"model.{key}", doc=doc, kind="int", default=default, low=low, unit=unit, question=_Q)
 
 
+def _width(key: str, of: str) -> Field:
+    return Field(
+        key=f"model.{key}",
+        doc=f"Bytes per parameter of the {of} as stored, scales included, where the class mixes formats or "
+        "groups; holds while the class keeps the checkpoint's format.",
+        kind="float",
+        low=0,
+        unit="bytes",
+        auto="the format's own width",
+        question=_Q,
+    )
+
+
 def _checkpoint(key: str, doc: str) -> Field:
     return Field(key=f"model.{key}", doc=doc, kind="choice", default="bfloat16", choices=DTYPES, question=_Q)
 
@@ -48,6 +61,14 @@ FIELDS = (
     Field(
         key="model.source",
         doc="Where the architecture's figures come from.",
+        kind="text",
+        default="",
+        question=_Q,
+        column=False,
+    ),
+    Field(
+        key="model.hf_ids",
+        doc="Hugging Face ids of checkpoints with this architecture in these formats, separated by commas.",
         kind="text",
         default="",
         question=_Q,
@@ -177,6 +198,10 @@ FIELDS = (
     _checkpoint("checkpoint_router", "Format of the router in the checkpoint."),
     _checkpoint("checkpoint_embed", "Format of the embedding in the checkpoint."),
     _checkpoint("checkpoint_head", "Format of the LM head in the checkpoint."),
+    _width("checkpoint_attn_width", "attention projections"),
+    _width("checkpoint_mlp_width", "dense MLPs"),
+    _width("checkpoint_experts_width", "routed experts"),
+    _width("checkpoint_shared_width", "shared experts"),
     _checkpoint(
         "checkpoint_kv", "KV cache format that the checkpoint asks for (bfloat16 where it says nothing)."
     ),
