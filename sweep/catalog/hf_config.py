@@ -64,6 +64,8 @@ def architecture_from(config: Config, quantization: Config | None = None) -> Arc
         "num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", default=0
     )
     shape.fields["other_params"] = float(shape.other_params + _small_params(keys, shape, family))
+    encoder = encoder_params(config)
+    shape.fields["encoder_params"] = float(encoder)
     unknown = keys.unread(STRUCTURAL_KEYS)
     if unknown:
         raise UserError(
@@ -90,8 +92,25 @@ def _text_part(config: Config) -> tuple[Config, list[str]]:
         part = config.get(name)
         if isinstance(part, dict):
             return part, ["text part only: the encoders beside the language model are left out"]
-    encoders = [k for k in config if k in ("vision_config", "audio_config") and config[k]]
-    return config, [f"text part only: {', '.join(encoders)} is left out"] if encoders else []
+    return config, []
+
+
+def encoder_params(config: Config) -> int:
+    """About how many parameters the vision encoder has: its transformer layers and the projection to the text.
+
+    Four square projections per layer, an MLP of two matrices (three where its activation is SiLU: Pixtral,
+    Qwen2.5-VL). 0 where the configuration has no vision part or does not give its shape.
+    """
+    vision, text = config.get("vision_config"), _text_part(config)[0]
+    if not isinstance(vision, dict):
+        return 0
+    keys = Keys(vision, {})
+    layers = keys.count("num_hidden_layers", "depth", "vt_num_hidden_layers", default=0)
+    hidden = keys.count("hidden_size", "embed_dim", "vt_hidden_size", default=0)
+    width = keys.count("intermediate_size", "vt_intermediate_size", default=4 * hidden)
+    matrices = 3 if keys.text("hidden_act") == "silu" else 2
+    out = Keys(text, {}).count("hidden_size", default=hidden)
+    return layers * (4 * hidden * hidden + matrices * hidden * width) + (hidden * out if layers else 0)
 
 
 def _type_of(text: Config, config: Config) -> str:

@@ -185,7 +185,7 @@ def mimo_v2_attention(keys: Keys, shape: Shape) -> None:
         if keys.count(own, default=shape.number(plain)) != shape.number(plain):
             raise UserError("window layers with other query heads are not modelled", field=own)
     shape.fields["window_n_kv_heads"] = keys.count("swa_num_key_value_heads", default=0)
-    shape.fields["window_tokens"] = keys.count("sliding_window")
+    shape.fields["window_tokens"] = keys.count("sliding_window", "attention_chunk_size")
     if keys.flag("add_swa_attention_sink_bias"):
         shape.other_params += shape.count(attention=WINDOW) * shape.number("n_heads")
     if keys.flag("add_full_attention_sink_bias"):
@@ -298,8 +298,8 @@ def shared_expert_gate(keys: Keys, shape: Shape) -> None:
 
 def gated_delta_net(keys: Keys, shape: Shape) -> None:
     """Qwen3-Next and Qwen3.5: three of four layers are gated delta nets, attention has an output gate."""
+    interval = keys.count("full_attention_interval", default=4)
     if not layer_kinds(keys, shape):
-        interval = keys.count("full_attention_interval", default=4)
         for i, block in enumerate(shape.blocks):
             block.attention = FULL if (i + 1) % interval == 0 else LINEAR
     k_heads, v_heads = keys.count("linear_num_key_heads"), keys.count("linear_num_value_heads")
@@ -377,6 +377,8 @@ def dsa_indexer(keys: Keys, shape: Shape) -> None:
     frequency = keys.count("index_topk_freq", default=1)
     offset = keys.count("index_skip_topk_offset", default=0)
     keys.get("index_topk_pattern")
+    if any(kind != "deepseek_sparse_attention" for kind in keys.per_layer("layer_types", n) or []):
+        raise UserError("other layers beside sparse attention are not modelled", field="layer_types")
     if kinds is not None:
         own = sum(kind == "full" for kind in kinds)
     elif frequency > 1:

@@ -65,6 +65,10 @@ MODELOPT = {
 """Names that modelopt gives its algorithms."""
 
 
+WRAPPERS = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer)\.)+(?=layers\.)")
+"""What stands before the layers. Not `mtp.`: those layers have numbers of their own."""
+
+
 class Names:
     """A list of modules in any of the notations in use: names, parents, globs, `re:` expressions.
 
@@ -101,8 +105,7 @@ class Names:
 
 def _from_layers(pattern: str) -> str:
     """The pattern without what stands before the layers, which differs between wrappers of one model."""
-    at = re.match(r"[\w.]*?(?=layers\.)", pattern)
-    pattern = pattern[at.end() :] if at else pattern
+    pattern = WRAPPERS.sub("", pattern)
     for name in ("lm_head", "embed_tokens"):
         if pattern.endswith("." + name):
             return name
