@@ -34,13 +34,13 @@ from kernels.coefficients import (
     OP_TWO_SHOT,
     OVERHEAD_US,
 )
+from kernels.fabric import domain_gpus, reduces_in_switch, scale_up_gb_s
 from kernels.jit import inlined, kernel
 from kernels.units import BYTES_PER_US_PER_GB_S, MIB
 
 ALGO_AUTO, ALGO_RING, ALGO_ONE_SHOT, ALGO_TWO_SHOT, ALGO_HIERARCHICAL, ALGO_NVLS = range(6)
 A2A_AUTO, A2A_DIRECT, A2A_SINGLE_SHOT, A2A_HIERARCHICAL = range(4)
-TOPOLOGY_SWITCH, TOPOLOGY_MESH, TOPOLOGY_PCIE, TOPOLOGY_PAIRWISE = range(4)
-"""Codes of the fields tp_allreduce_algo (ALGO_NVLS is not one of its choices), ep_a2a_algo and topology."""
+"""Codes of the fields tp_allreduce_algo (ALGO_NVLS is not one of its choices) and ep_a2a_algo."""
 
 STEP_US, PAIR_SLOWDOWN, QUAD_SLOWDOWN = 3, 4, 5
 """Columns of every collective row: overhead per rank beyond two, and how much longer than 8 or more ranks a group of
@@ -52,19 +52,6 @@ LIMIT_OCT_MIB = 6
 """Row OP_TWO_SHOT: the same limit for more than 4 ranks."""
 MIN_RANKS = 6
 """Row OP_NVLS: fewest ranks for which the library reduces in the switch."""
-
-
-@inlined
-def scale_up_gb_s(n_ranks, p):
-    """Bandwidth that `n_ranks` of one domain can use per GPU and direction, GB/s.
-
-    A mesh of per-pair links leaves the links to GPUs outside the group idle; bridged pairs talk to others over PCIe.
-    """
-    if p.topology == TOPOLOGY_MESH:
-        return p.link_gb_s * (n_ranks - 1.0) / (p.domain_gpus - 1.0)
-    if p.topology == TOPOLOGY_PAIRWISE and n_ranks > 2.0:
-        return p.host_link_gb_s
-    return p.link_gb_s
 
 
 @inlined
@@ -149,7 +136,7 @@ def nvls_us(message_bytes, n_ranks, p, c):
 def library_all_reduce(message_bytes, n_ranks, p, c):
     """NCCL (RCCL): ring, or reduction in the switch where it has that and uses it. (us, ALGO_*)."""
     t = ring_all_reduce_us(message_bytes, n_ranks, p, c)
-    if p.multicast > 0.0 and n_ranks >= c[OP_NVLS, MIN_RANKS]:
+    if reduces_in_switch(p) and n_ranks >= c[OP_NVLS, MIN_RANKS]:
         in_switch = nvls_us(message_bytes, n_ranks, p, c)
         if in_switch < t:
             return in_switch, ALGO_NVLS
@@ -202,7 +189,7 @@ def scale_up_all_reduce(message_bytes, n_ranks, algorithm, p, c):
 @inlined
 def scale_out_one_shot_us(message_bytes, n_ranks, p, c):
     """One-shot over several domains: every GPU reads all messages from elsewhere through its own NIC, us."""
-    inside = p.domain_gpus
+    inside = domain_gpus(p)
     t = nic_us(message_bytes * (n_ranks - inside), 1.0, p, c)
     if inside > 1.0:
         t = max(t, one_shot_us(message_bytes, inside, p, c))
@@ -212,7 +199,7 @@ def scale_out_one_shot_us(message_bytes, n_ranks, p, c):
 @inlined
 def scale_out_two_shot_us(message_bytes, n_ranks, p, c):
     """Two-shot over several domains: 1/n of the message to and from every GPU elsewhere, us."""
-    inside = p.domain_gpus
+    inside = domain_gpus(p)
     t = nic_us(2.0 * message_bytes * (n_ranks - inside) / n_ranks, 2.0, p, c)
     if inside > 1.0:
         t = max(t, two_shot_us(message_bytes * inside / n_ranks, inside, p, c))
@@ -222,7 +209,7 @@ def scale_out_two_shot_us(message_bytes, n_ranks, p, c):
 @inlined
 def scale_out_ring_us(message_bytes, n_ranks, p, c):
     """Flat ring through all domains, us; its cut between two domains is spread over the NICs of a domain."""
-    inside = p.domain_gpus
+    inside = domain_gpus(p)
     domains = np.ceil(n_ranks / inside)
     volume = 2.0 * message_bytes * (n_ranks - 1.0) / n_ranks
     t = nic_us(volume / inside, 2.0 * domains, p, c)
@@ -236,7 +223,7 @@ def scale_out_ring_us(message_bytes, n_ranks, p, c):
 @inlined
 def scale_out_hierarchical_us(message_bytes, n_ranks, p, c):
     """Reduce-scatter inside, all-reduce of each shard between domains, all-gather inside, us."""
-    inside = p.domain_gpus
+    inside = domain_gpus(p)
     domains = np.ceil(n_ranks / inside)
     shard_volume = 2.0 * message_bytes / inside * (domains - 1.0) / domains
     t = nic_us(shard_volume, 2.0 * (domains - 1.0), p, c)
@@ -274,7 +261,7 @@ def all_reduce_choice(message_bytes, n_ranks, algorithm, p, c):
     """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0, ALGO_AUTO
-    if n_ranks > p.domain_gpus:
+    if n_ranks > domain_gpus(p):
         return scale_out_all_reduce(message_bytes, n_ranks, algorithm, p, c)
     return scale_up_all_reduce(message_bytes, n_ranks, algorithm, p, c)
 
@@ -295,7 +282,7 @@ def one_pass_us(op, message_bytes, n_ranks, p, c):
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0
     volume = message_bytes * (n_ranks - 1.0) / n_ranks
-    inside = min(n_ranks, p.domain_gpus)
+    inside = min(n_ranks, domain_gpus(p))
     t = 0.0
     if inside > 1.0:
         gb_s = scale_up_gb_s(inside, p) * c[op, MEMORY_EFFICIENCY]
@@ -324,7 +311,7 @@ def exchange_us(low_latency, bulk, message_bytes, n_ranks, nic_hops, relayed_sha
 
     `relayed_share` of what leaves the domain crosses the fabric once more on its way to the right NIC.
     """
-    inside = min(n_ranks, p.domain_gpus)
+    inside = min(n_ranks, domain_gpus(p))
     outside_bytes = message_bytes * (n_ranks - inside) / n_ranks
     inside_bytes = message_bytes * (inside - 1.0) / n_ranks + relayed_share * outside_bytes
     gb_s = scale_up_gb_s(inside, p)
@@ -349,7 +336,7 @@ def all_to_all_us(message_bytes, n_ranks, algorithm, p, c):
     """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0
-    inside = min(n_ranks, p.domain_gpus)
+    inside = min(n_ranks, domain_gpus(p))
     domains = np.ceil(n_ranks / inside)
     direct = exchange_us(OP_ALL_TO_ALL_LL, OP_ALL_TO_ALL, message_bytes, n_ranks, n_ranks - inside, 0.0, p, c)
     if algorithm == A2A_DIRECT:

@@ -15,7 +15,8 @@
     VOCAB_NOT_DIVISIBLE,
     FFN_NOT_DIVISIBLE,
     BUDGET_BELOW_PROMPT,
-) = range(14)
+    MORE_GPUS_THAN_AVAILABLE,
+) = range(15)
 
 TEXT = (
     "",
@@ -32,4 +33,5 @@ TEXT = (
     "tp does not divide the vocabulary",
     "moe_tp does not divide the expert width",
     "token budget is below the prompt and chunked prefill is off",
+    "more GPUs than the cluster has",
 )

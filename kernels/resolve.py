@@ -10,6 +10,7 @@ from kernels import reasons
 from kernels.auto import default_to, given
 from kernels.dtypes import BFLOAT16, FAMILY, FAMILY_WIDE, WIDTH_BYTES
 from kernels.engines import GRAPH_FULL, default_max_seqs, default_token_budget, longest_request_tokens
+from kernels.fabric import domain_gpus
 from kernels.jit import kernel
 from kernels.memory import memory_account
 from kernels.params import parameter_counts
@@ -74,8 +75,10 @@ def shape_reason(p, d):
             return reasons.FFN_NOT_DIVISIBLE
     if p.n_moe_layers < p.n_layers and p.ffn_dim % p.tp != 0.0:
         return reasons.FFN_NOT_DIVISIBLE
-    if p.tp > p.domain_gpus:
+    if p.tp > domain_gpus(p):
         return reasons.MORE_GPUS_THAN_DOMAIN
+    if given(p.gpus_available) and d.gpus > p.gpus_available:
+        return reasons.MORE_GPUS_THAN_AVAILABLE
     return reasons.OK
 
 

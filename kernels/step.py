@@ -22,6 +22,7 @@ from kernels.collectives import (
 from kernels.dtypes import WIDTH_BYTES
 from kernels.elementwise import elementwise_us
 from kernels.experts import rank_imbalance, touched_experts
+from kernels.fabric import domain_gpus
 from kernels.gemm import gemm_us
 from kernels.hostcost import host_us, kernel_floor_us, sampling_passes
 from kernels.jit import kernel
@@ -437,7 +438,7 @@ def step_us(
     head_gemm, head_comm, head_other = head_us(rows, tokens, p, d, c)
     pp_comm = 0.0
     if p.pp > 1.0:
-        crosses = 1.0 if p.tp * p.attention_dp * p.pp > p.domain_gpus else 0.0
+        crosses = 1.0 if p.tp * p.attention_dp * p.pp > domain_gpus(p) else 0.0
         pp_comm = (p.pp - 1.0) * point_to_point_us(hidden_bytes / p.tp, crosses, p, c)
 
     parts[PART_GEMM] = scale * (gemm + head_gemm) * c[OP_SCALE, PART_GEMM]

@@ -17,7 +17,7 @@ from sweep.fields import encode, record_dtype
 from sweep.fields.spec import Field
 from sweep.schema import field_by_key
 
-ORDER = ("model", "hardware", "price", "precision", "engine", "parallelism")
+ORDER = ("model", "hardware", "cluster", "price", "precision", "engine", "parallelism")
 """Slowest axes first: what is derived from a deployment is shared by all the loads put on it."""
 LAST = ("workload", "slo")
 FASTEST = ("workload.request_rate", "workload.concurrency")

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from sweep.fields import (
+    cluster,
     comms,
     disagg,
     engine,
@@ -30,6 +31,7 @@ __all__ = ["FIELDS", "SAME", "Expect", "Field", "Seed", "by_key", "by_name", "en
 FIELDS: tuple[Field, ...] = (
     *model.FIELDS,
     *hardware.FIELDS,
+    *cluster.FIELDS,
     *precision.FIELDS,
     *parallelism.FIELDS,
     *moe.FIELDS,
