@@ -26,6 +26,7 @@ from kernels.coefficients import (
     DECODE_QO_PASSES,
     DECODE_US_PER_KTOKEN,
     EXPOSED,
+    LINEAR_US_PER_KTOKEN,
     MEMORY_EFFICIENCY,
     OP_DECODE_GQA,
     OP_DECODE_GQA_FP8_KV,
@@ -63,6 +64,14 @@ def causal_pairs(new_tokens, prior_tokens, window):
     return growing * prior_tokens + 0.5 * growing * (growing + 1.0) + (new_tokens - growing) * window
 
 
+@inlined
+def attention_tflops(narrow, p):
+    """Peak of the attention math, TFLOP/s: 8-bit caches run it in fp8 where the machine can."""
+    if narrow and not np.isnan(p.tflops_fp8):
+        return p.tflops_fp8
+    return p.tflops_bf16
+
+
 @kernel
 def prefill_attention_us(
     n_seqs, new_tokens, prior_tokens, heads, kv_heads, qk_dim, v_dim, window, kv_width, mla, p, c
@@ -75,7 +84,8 @@ def prefill_attention_us(
     """
     if n_seqs <= 0.0 or new_tokens <= 0.0:
         return 0.0
-    if kv_width < NARROW_KV_BYTES:
+    narrow = kv_width < NARROW_KV_BYTES
+    if narrow:
         op = OP_PREFILL_MLA_FP8_KV if mla > 0.0 else OP_PREFILL_GQA_FP8_KV
     else:
         op = OP_PREFILL_MLA if mla > 0.0 else OP_PREFILL_GQA
@@ -92,7 +102,7 @@ def prefill_attention_us(
     qo_bytes = 2.0 * new_tokens * heads * (qk_dim + v_dim)
     kv_bytes = keys * kv_heads * (qk_dim + v_dim) * kv_width
     n_bytes = n_seqs * (qo_bytes + c[op, PREFILL_KV_PASSES] * kv_bytes)
-    compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
+    compute_us = flops / (attention_tflops(narrow, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
     return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED])
 
@@ -110,13 +120,14 @@ def decode_attention_us(
     if n_seqs <= 0.0:
         return 0.0
     elements = qk_dim if mla > 0.0 else kv_heads * (qk_dim + v_dim)
-    if kv_token_bytes < NARROW_KV_BYTES * elements:
+    narrow = kv_token_bytes < NARROW_KV_BYTES * elements
+    if narrow:
         op = OP_DECODE_MLA_FP8_KV if mla > 0.0 else OP_DECODE_GQA_FP8_KV
     else:
         op = OP_DECODE_MLA if mla > 0.0 else OP_DECODE_GQA
     rows = heads * queries + c[op, DECODE_PAD_ROWS] * kv_heads
     flops = 2.0 * rows * (qk_dim + v_dim) * context_tokens
-    compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
+    compute_us = flops / (attention_tflops(narrow, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY]
     stream_us = context_tokens * kv_token_bytes / bytes_per_us
     items_us = c[op, DECODE_ITEM_US] * n_seqs * kv_heads
@@ -134,7 +145,8 @@ def linear_attention_us(n_seqs, new_tokens, v_heads, k_dim, v_dim, state_width, 
     """Time of one linear-attention layer's core on one rank, us.
 
     Per token and value head the state (k_dim x v_dim) is decayed, updated and read (6 flops per element); each
-    sequence reads and writes its state once per step.
+    sequence reads and writes its state once per step. The recurrence over chunks is serial in the tokens of one
+    sequence: c[LINEAR_US_PER_KTOKEN] per 1000 of them.
     """
     if n_seqs <= 0.0 or new_tokens <= 0.0:
         return 0.0
@@ -145,4 +157,5 @@ def linear_attention_us(n_seqs, new_tokens, v_heads, k_dim, v_dim, state_width, 
     )
     compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
-    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED])
+    serial_us = c[op, LINEAR_US_PER_KTOKEN] * 1e-3 * new_tokens
+    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + serial_us

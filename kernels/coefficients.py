@@ -73,6 +73,9 @@ DECODE_PAD_ROWS, DECODE_ITEM_US, DECODE_QO_PASSES, DECODE_US_PER_KTOKEN = range(
 """Decode attention. Query rows added to each KV head's group by the matrix tile; machine time of one sequence
 x KV head however short; times queries and outputs are moved (1 is ideal); serial time per 1000 tokens of context."""
 
+LINEAR_US_PER_KTOKEN = 4
+"""Linear attention: serial time per 1000 new tokens of a sequence."""
+
 MOE_TILE_ROWS, MOE_NARROW_COLUMNS, MOE_ACTIVATION_PASSES, MOE_SORT_PASSES = range(4, 8)
 """Experts. Rows of a tile; columns over all experts at which the weight stream reaches half its bandwidth; times
 activations are moved (1 is ideal); reads of a hidden state per token-expert pair to sort and combine."""

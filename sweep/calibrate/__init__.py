@@ -1,0 +1,1 @@
+"""Calibration: coefficients of the model from measured tables and measured deployments."""
