@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.coefficients import roofline_coefficients
-from sweep.calibrate.samples import OPS, Floats, Samples, above_roofline, operator_class, times_us
+from sweep.calibrate.samples import Floats, Samples, above_roofline, times_us
+from sweep.catalog.fitted import OPS, operator_class
 
 SEED = 20260
 MOST_POINTS = 6000

@@ -9,16 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels import coefficients, samples
+from sweep.catalog.fitted import OPS
 from sweep.errors import UserError, nearest
 
 Floats = npt.NDArray[np.float64]
-
-OPS: Mapping[str, int] = {
-    name.removeprefix("OP_").lower(): int(row)
-    for name, row in vars(coefficients).items()
-    if name.startswith("OP_")
-}
-"""Rows of the coefficients by the name that files use."""
 
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "gemm": ("m", "n", "k"),
@@ -42,11 +36,6 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 
 BELOW_LIMIT = 0.97
 """A time below this share of the roofline is a cache effect or an error of the table, not a kernel to model."""
-
-
-def operator_class(op: str) -> str:
-    """Class of an operator name: what comes before its first underscore."""
-    return op.split("_", 1)[0]
 
 
 @dataclass(frozen=True)
