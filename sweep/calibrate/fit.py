@@ -142,7 +142,7 @@ def fit_row(samples: Samples, record: np.record, start: Floats | None = None) ->
         max_nfev=200,
     )
     row[free] = found.x
-    return np.clip(rounded(row), low, high)
+    return np.asarray(np.clip(rounded(row), low, high))
 
 
 def held_out_errors(samples: Samples, record: np.record, start: Floats) -> Floats:
