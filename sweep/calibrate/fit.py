@@ -142,7 +142,7 @@ def fit_row(samples: Samples, record: np.record, start: Floats | None = None) ->
         max_nfev=200,
     )
     row[free] = found.x
-    return np.asarray(np.clip(rounded(row), low, high))
+    return np.clip(rounded(row), low, high)
 
 
 def held_out_errors(samples: Samples, record: np.record, start: Floats) -> Floats:
@@ -156,7 +156,7 @@ def held_out_errors(samples: Samples, record: np.record, start: Floats) -> Float
             continue
         row = fit_row(samples.take(~held), record, start)
         errors[held] = log_errors(samples.take(held), record, row)
-    return errors[np.isfinite(errors)]
+    return np.asarray(errors[np.isfinite(errors)])
 
 
 def fit_operator(samples: Samples, record: np.record) -> Fit | None:
