@@ -15,6 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
+from sweep.catalog.hardware import known_spelling
 from sweep.errors import UserError, nearest
 from sweep.fields.check import checked
 from sweep.schema import RUN_GROUPS, field_by_key, fields_of_group
@@ -116,7 +117,7 @@ def _known_choice(group: str, choice: str, options: Iterable[str], file: str | N
     options = list(options)
     if choice in options:
         return choice
-    found = same_spelling(choice, options)
+    found = same_spelling(choice, options) or (known_spelling(choice) if group == "hardware" else None)
     if found is None:
         few = (
             ", ".join(options)

@@ -78,6 +78,14 @@ def resolve_hardware(text: str) -> HardwareEntry:
     return entry
 
 
+def known_spelling(text: str) -> str | None:
+    """The catalogue name that `text` means, None where it means none."""
+    try:
+        return resolve_hardware(text).name
+    except UserError:
+        return None
+
+
 def hardware_index(name: str) -> int:
     """Position of a catalogue name in sorted order: picks its rows of fitted coefficients in one process.
 

@@ -10,6 +10,7 @@ from sweep.catalog.hardware import (
     hardware_index,
     hardware_names,
     inherits_from,
+    known_spelling,
     relatives,
     resolve_hardware,
 )
@@ -200,6 +201,11 @@ def test_another_accelerator_is_refused_not_taken_for_a_near_one(spelling):
     with pytest.raises(UserError) as caught:
         resolve_hardware(spelling)
     assert "\n" not in caught.value.message
+
+
+def test_a_spelling_is_known_or_not():
+    assert known_spelling("NVIDIA H100 80GB HBM3") == "h100_sxm"
+    assert known_spelling("tpu") is None
 
 
 def test_a_misspelt_name_names_the_nearest():
