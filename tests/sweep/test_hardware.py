@@ -241,3 +241,46 @@ def test_memory_is_what_engines_saw(shared):
     assert seen
     for gpu, gib in seen:
         assert resolve_hardware(gpu).fields["hbm_gib"] == pytest.approx(gib, abs=0.02)
+
+
+LLAMA_8B_PROJECTIONS = {"gate_up_proj": (4096, 28672), "down_proj": (14336, 4096), "qkv_proj": (4096, 6144)}
+"""Columns and rows of the weights of three measured operators."""
+
+
+@pytest.mark.measured
+@pytest.mark.parametrize("folder", ["RTX4090", "RTXPRO6000"])
+def test_no_measured_projection_beats_the_datasheet(shared, folder):
+    """Within 1 %: the RTX 4090 boosts above the clock that its peak stands for."""
+    f = resolve_hardware(folder).fields
+    profile = shared / "measured/operator_profiles" / folder / "meta-llama/Llama-3.1-8B/bf16/tp1/dense.csv"
+    with profile.open(encoding="utf-8", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["layer"] in LLAMA_8B_PROJECTIONS]
+    assert rows
+    for row in rows:
+        k, n = LLAMA_8B_PROJECTIONS[row["layer"]]
+        us = float(row["time_us"])
+        assert 2.0 * float(row["tokens"]) * k * n / us / 1e6 < 1.01 * f["tflops_bf16"]
+        assert 2.0 * k * n / us / 1e3 < f["hbm_gb_s"]
+
+
+@pytest.mark.measured
+def test_no_measured_amd_matrix_rate_beats_the_datasheet(shared):
+    with (shared / "measured" / "amd_operators.csv").open(encoding="utf-8", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["op"].endswith("_best_tflops")]
+    assert rows
+    for row in rows:
+        f = figures("mi355x" if "gfx950" in row["hardware"] else "mi300x")
+        four_bit = "fp4" in row["dtype"] or "float4" in row["dtype"]
+        eight_bit = "8" in row["dtype"].replace("bfloat16", "")
+        peak = f["tflops_fp4"] if four_bit else f["tflops_fp8"] if eight_bit else f["tflops_bf16"]
+        assert float(row["value"]) < peak
+
+
+@pytest.mark.measured
+def test_no_measured_bus_bandwidth_beats_the_links_but_by_in_switch_reduction(shared):
+    with (shared / "measured" / "allreduce_dev.csv").open(encoding="utf-8", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["busbw_gbps"] and r["n_nodes"] == "1"]
+    assert rows
+    for row in rows:
+        f = figures(row["hardware"])
+        assert float(row["busbw_gbps"]) < f["link_gb_s"] * (1.1 if f["multicast"] else 1.0)
