@@ -13,7 +13,7 @@ from typing import Any
 
 from sweep.catalog.hf_families import FAMILIES, SAME_TYPE, STRUCTURAL_KEYS, Family
 from sweep.catalog.hf_layers import DENSE, FULL, LINEAR, MOE, NONE, WINDOW, Shape, trunk
-from sweep.catalog.hf_quant import Module, stored_formats
+from sweep.catalog.hf_quant import Module, kv_format, stored_formats
 from sweep.catalog.hf_read import Config, Keys, read_json
 from sweep.errors import UserError, nearest
 
@@ -79,6 +79,8 @@ def architecture_from(config: Config, quantization: Config | None = None) -> Arc
         config.get("dtype") or config.get("torch_dtype") or "bfloat16"
     )
     formats = stored_formats(q, base, _modules(shape, family))
+    if quantization and formats["checkpoint_kv"] == "bfloat16":  # the separate file alone may say it
+        formats["checkpoint_kv"] = kv_format(quantization)
     return Architecture({"family": family.label} | shape.fields | formats, tuple(notes))
 
 

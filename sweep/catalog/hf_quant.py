@@ -176,6 +176,11 @@ def stored_formats(
     return fields
 
 
+def kv_format(quantization: Config) -> str:
+    """Format of the KV cache that a quantisation configuration asks for."""
+    return read_scheme(quantization, plain("bfloat16")).kv
+
+
 def read_scheme(quantization: Config, base: Format) -> Scheme:
     """The scheme of a `quantization_config` or of the content of a modelopt hf_quant_config.json."""
     inner = quantization.get("quantization")
