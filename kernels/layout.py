@@ -23,7 +23,7 @@ DERIVED = np.dtype(
             "kv_bytes_per_token kv_bytes_per_request kv_bytes_longest_request kv_blocks "
             # capacity of one DP rank (tokens as the engine prints them), and of the whole deployment
             "kv_capacity_tokens kv_capacity_tokens_total max_concurrency min_memory_fraction "
-            "kv_offload_tokens_total "
+            "kv_offload_tokens "
             # engine settings resolved
             "token_budget max_seqs max_model_len memory_fraction graph_mode "
         ).split()

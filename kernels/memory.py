@@ -16,6 +16,7 @@ from kernels import reasons
 from kernels.engines import TRTLLM, memory_fraction
 from kernels.jit import inlined, kernel
 from kernels.kv_cache import kv_capacity
+from kernels.offload import offload_tokens
 from kernels.reserves import (
     activation_peak_bytes,
     comm_buffer_bytes,
@@ -116,4 +117,5 @@ def memory_account(p, d):
     stage_account(stage, p, d)
     d.min_memory_fraction = smallest_fraction(p, d)
     d.kv_capacity_tokens_total = d.kv_capacity_tokens * p.attention_dp
+    d.kv_offload_tokens = offload_tokens(p, d)
     d.reason = memory_reason(p, d) if p.enforce_memory > 0.0 else reasons.OK
