@@ -65,7 +65,7 @@ RESULT_COLUMNS = tuple(
         # memory of the fullest GPU
         "weights_gib_per_gpu weights_attention_gib_per_gpu weights_mlp_gib_per_gpu weights_experts_gib_per_gpu "
         "weights_other_gib_per_gpu activation_gib_per_gpu reserve_gib_per_gpu kv_pool_gib_per_gpu "
-        "kv_bytes_per_token_per_gpu kv_capacity_tokens kv_capacity_tokens_total max_concurrency min_memory_fraction "
+        "kv_bytes_per_token_per_gpu kv_capacity_tokens kv_capacity_tokens_total held_tokens_total max_concurrency min_memory_fraction "
         # latency
         "ttft_ms tpot_ms itl_ms e2e_ms "
         # throughput

@@ -148,9 +148,12 @@ def group_axis(
 
 
 def scalar_axis(field: Field, values: Sequence[Any]) -> Axis:
-    """Axis of one field."""
+    """Axis of one field; one that no kernel reads has no columns and shows as a label only."""
+    labels = (Label(field.name, tuple(values), field),)
+    if not field.column:
+        return Axis(field.key, (), np.empty((len(values), 0)), labels)
     table = np.array([[encode(field, v)] for v in values])
-    return Axis(field.key, (field.name,), table, (Label(field.name, tuple(values), field),))
+    return Axis(field.key, (field.name,), table, labels)
 
 
 def product_axis(first: Axis, second: Axis, extra: dict[str, np.ndarray]) -> Axis:

@@ -16,6 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from sweep import coverage
 from sweep.axes import (
     Axis,
     Grid,
@@ -48,6 +49,7 @@ SHOWN = (
     "max_num_batched_tokens",
 )
 """Inputs that results always show, swept or not."""
+NO_COVERAGE = {f"coverage_{n}": 1.0 for n in coverage.POINTS}
 SPREAD = ("precision", "engine", "parallelism", "workload", "slo")
 """Config groups whose choices are also shown field by field."""
 
@@ -93,10 +95,13 @@ def checked_group(group: str, node: Any, *, file: str | None = None) -> Values:
     raw = OmegaConf.to_container(node, resolve=True)
     assert isinstance(raw, dict)
     fields = {f.name: f for f in fields_of_group().get(group, ())}
-    return {
+    values = {
         str(name): checked(fields[str(name)], value, file=file) if name in fields else value
         for name, value in raw.items()
     }
+    if values.get("router_coverage"):
+        values.update(coverage.coverage_values(values["router_coverage"]))
+    return values
 
 
 def load_choice(loader: ConfigLoader, group: str, name: str) -> Values:
@@ -125,7 +130,7 @@ def grid_of(composition: Composition, name: str, overrides: Sequence[str]) -> Gr
     swept = {s.key.split(".", 1)[1] for s in composition.scalar_sweeps()}
     axes = {g: _group_axis(composition, g, swept) for g in composition.choices if g not in RUN_GROUPS}
     for setting in composition.scalar_sweeps():
-        axes[setting.key] = scalar_axis(field_by_key()[setting.key], setting.values)
+        axes[setting.key] = _setting_axis(setting)
     if "usd_per_gpu_hour" not in swept:
         _join_prices(composition, axes)
     ordered = [axes[key] for key in sorted(axes, key=lambda k: rank(k.split("+")[0]))]
@@ -138,6 +143,17 @@ def grid_of(composition: Composition, name: str, overrides: Sequence[str]) -> Gr
         overrides=tuple(overrides),
         given=tuple(composition.settings),
     )
+
+
+def _setting_axis(setting: Setting) -> Axis:
+    """Axis of one swept field; a swept file sets the columns that it holds."""
+    axis = scalar_axis(field_by_key()[setting.key], setting.values)
+    if setting.key != coverage.FIELD:
+        return axis
+    curves = [coverage.coverage_values(file) if file else NO_COVERAGE for file in setting.values]
+    for column in NO_COVERAGE:
+        axis = with_column(axis, column, [curve[column] for curve in curves])
+    return axis
 
 
 def _group_axis(composition: Composition, group: str, swept: set[str]) -> Axis:

@@ -12,6 +12,7 @@ import numpy as np
 from sweep.fields import (
     cluster,
     comms,
+    des,
     disagg,
     engine,
     hardware,
@@ -41,6 +42,7 @@ FIELDS: tuple[Field, ...] = (
     *speculation.FIELDS,
     *disagg.FIELDS,
     *workload.FIELDS,
+    *des.FIELDS,
     *price.FIELDS,
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kernels.dtypes import NAMES as DTYPES
 from sweep.errors import UserError, nearest
 from sweep.fields.dtype_names import canonical, spellings
 from sweep.fields.spec import Field
@@ -55,7 +54,7 @@ def _bounds(field: Field) -> str:
 
 
 def _wrong(field: Field, value: Any, message: str) -> UserError:
-    names = spellings() if field.choices == DTYPES else field.choices
+    names = spellings() if _is_format(field) else field.choices
     near = nearest(str(value), names) if field.kind == "choice" else ()
     return UserError(message, field=field.key, value=value, allowed=allowed(field), near=near)
 
@@ -94,9 +93,14 @@ def _bool(field: Field, value: Any) -> bool:
     raise _wrong(field, value, "is neither true nor false")
 
 
+def _is_format(field: Field) -> bool:
+    """Whether a field's choices are number formats, so that their usual spellings are understood."""
+    return "bfloat16" in field.choices
+
+
 def _choice(field: Field, value: Any) -> str:
     word = str(value).strip()
-    if field.choices == DTYPES:
+    if _is_format(field):
         word = canonical(word) or word
     by_folded = {c.casefold(): c for c in field.choices}
     if word.casefold() not in by_folded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "What does communication cost?"
@@ -18,7 +19,7 @@ FIELDS = (
         default="explicit",
         question=_Q,
         seeds=(Seed("inferasim", "--comm-model"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.tp_allreduce_algo",
@@ -28,7 +29,7 @@ FIELDS = (
         default="auto",
         question=_Q,
         seeds=(Seed("inferasim", "--tp-allreduce-algo"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.ep_a2a_algo",
@@ -38,7 +39,7 @@ FIELDS = (
         default="auto",
         question=_Q,
         seeds=(Seed("inferasim", "--ep-a2a-algo"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.prefill_comm_overlap",
@@ -49,7 +50,7 @@ FIELDS = (
         high=1,
         question=_Q,
         seeds=(Seed("inferasim", "--prefill-comm-overlap"),),
-        moves=("ttft_ms",),
+        moves=SPEED,
         regime=True,
     ),
     Field(
@@ -61,7 +62,7 @@ FIELDS = (
         high=1,
         question=_Q,
         seeds=(Seed("inferasim", "--decode-comm-overlap"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
         regime=True,
     ),
     Field(
@@ -73,7 +74,7 @@ FIELDS = (
         low_open=True,
         question=_Q,
         seeds=(Seed("inferasim", "--tp-allreduce-efficiency"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.ep_a2a_efficiency",
@@ -84,7 +85,7 @@ FIELDS = (
         low_open=True,
         question=_Q,
         seeds=(Seed("inferasim", "--ep-a2a-efficiency"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.quick_reduce",
@@ -93,7 +94,7 @@ FIELDS = (
         default=False,
         question=_Q,
         seeds=(Seed("inferasim", "--quick-reduce"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.fuse_rmsnorm_allreduce",
@@ -102,7 +103,7 @@ FIELDS = (
         default=False,
         question=_Q,
         seeds=(Seed("inferasim", "--fuse-rmsnorm-allreduce"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.enable_deepep",
@@ -111,7 +112,7 @@ FIELDS = (
         default=False,
         question=_Q,
         seeds=(Seed("inferasim", "--enable-deepep"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="comms.sync_free_stage",
@@ -122,6 +123,6 @@ FIELDS = (
         high=3,
         question=_Q,
         seeds=(Seed("inferasim", "--sync-free-stage"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
 )

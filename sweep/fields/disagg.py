@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import EVERYTHING, SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "Are prefill and decode split?"
@@ -18,7 +19,7 @@ def _pool(pool: str, name: str, doc: str, flag: str = "") -> Field:
         auto=f"the shared {name}",
         question=_Q,
         seeds=seeds,
-        moves=("ttft_ms",) if pool == "prefill" else ("tpot_ms",),
+        moves=EVERYTHING,
     )
 
 
@@ -40,7 +41,7 @@ FIELDS = (
         default=False,
         question=_Q,
         seeds=(Seed("inferasim", "--disaggregate"),),
-        moves=("ttft_ms", "tpot_ms"),
+        moves=EVERYTHING,
     ),
     *_shape("prefill"),
     *_shape("decode"),
@@ -52,7 +53,7 @@ FIELDS = (
         low=1,
         question=_Q,
         seeds=(Seed("inferasim", "--prefill-replicas"),),
-        moves=("ttft_ms",),
+        moves=(*SPEED, "gpus"),
     ),
     Field(
         key="disagg.decode_replicas",
@@ -62,7 +63,7 @@ FIELDS = (
         low=1,
         question=_Q,
         seeds=(Seed("inferasim", "--decode-replicas"),),
-        moves=("tpot_ms",),
+        moves=(*SPEED, "gpus"),
     ),
     Field(
         key="disagg.prefill_batch_size",
@@ -71,7 +72,7 @@ FIELDS = (
         low=1,
         auto="what the token budget holds",
         question=_Q,
-        moves=("ttft_ms",),
+        moves=(*SPEED, "gpus"),
     ),
     Field(
         key="disagg.decode_batch_size",
@@ -80,7 +81,7 @@ FIELDS = (
         low=1,
         auto="what memory holds",
         question=_Q,
-        moves=("tpot_ms",),
+        moves=(*SPEED, "gpus"),
     ),
     Field(
         key="disagg.transfer_backend",
@@ -90,7 +91,7 @@ FIELDS = (
         auto="the fabric: 0.7 x NIC bandwidth of the narrower pool",
         question=_Q,
         seeds=(Seed("inferasim", "--transfer-backend"),),
-        moves=("ttft_ms",),
+        moves=(*SPEED, "kv_transfer_ms"),
     ),
     Field(
         key="disagg.kv_transfer_bw_gbps",
@@ -102,7 +103,7 @@ FIELDS = (
         auto="the backend's",
         question=_Q,
         seeds=(Seed("inferasim", "--kv-transfer-bw-gbps", zero=None),),
-        moves=("ttft_ms",),
+        moves=(*SPEED, "kv_transfer_ms"),
     ),
     Field(
         key="disagg.kv_transfer_latency_us",
@@ -113,6 +114,6 @@ FIELDS = (
         auto="the backend's",
         question=_Q,
         seeds=(Seed("inferasim", "--kv-transfer-latency-us", zero=None),),
-        moves=("ttft_ms",),
+        moves=(*SPEED, "kv_transfer_ms"),
     ),
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import EVERYTHING, FIT, KV, LATENCY, SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "How does the engine schedule?"
 _M = "What fits in memory?"
+_K = "Which kernels?"
 ENGINES = ("vllm", "sglang", "trtllm", "atom")
 GRAPH_MODES = ("none", "piecewise", "full")
+ATTENTION_BACKENDS = ("aiter", "triton", "ck", "hip")
+GEMM_BACKENDS = ("fitted", "origami")
 
 FIELDS = (
     Field(
@@ -17,6 +21,8 @@ FIELDS = (
         choices=ENGINES,
         default="vllm",
         question=_Q,
+        moves=EVERYTHING,
+        regime=True,
     ),
     Field(
         key="engine.engine_version",
@@ -26,27 +32,31 @@ FIELDS = (
         auto="the newest with measurements",
         question=_Q,
         unit="major*10000 + minor*100 + patch",
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="engine.max_num_batched_tokens",
-        doc="Token budget of one engine step.",
+        doc="Token budget of one engine step; oversized steps split. 0 = unlimited: what is offered at once.",
         kind="int",
         default=None,
         low=0,
         unit="tokens",
         auto="the engine's default (vllm 8192, 2048 below 70 GiB and on A100; sglang 2048 to 16384 by memory; trtllm 8192; atom 16384)",
         question=_Q,
+        seeds=(Seed("inferasim", "--max-num-batched-tokens", default=0),),
+        moves=(*FIT, *SPEED),
         regime=True,
     ),
     Field(
         key="engine.max_num_seqs",
-        doc="Sequences that may run at once in one engine.",
+        doc="Sequences that may run at once in one engine; 0 = unlimited.",
         kind="int",
         default=None,
         low=0,
         unit="seqs",
-        auto="unlimited",
+        auto="the engine's default (vllm 1024, 256 below 70 GiB; sglang 4096; trtllm 2048)",
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="engine.max_prefill_seqs",
@@ -57,7 +67,7 @@ FIELDS = (
         unit="seqs",
         question=_Q,
         seeds=(Seed("inferasim", "--des-max-prefill-seqs"), Seed("inferasim", "--des-new-seqs-per-step")),
-        moves=("ttft_ms",),
+        moves=SPEED,
     ),
     Field(
         key="engine.chunked_prefill",
@@ -65,25 +75,51 @@ FIELDS = (
         kind="bool",
         default=True,
         question=_Q,
+        moves=(*SPEED, "reason"),
     ),
     Field(
         key="engine.chunked_prefill_size",
-        doc="Most prompt tokens of one request in one step; 0 = no limit of its own.",
+        doc="Most prompt tokens of one request in one step: decides how many steps a prompt takes; 0 = no limit of its own.",
         kind="int",
         default=0,
         low=0,
         unit="tokens",
         question=_Q,
         seeds=(Seed("inferasim", "--chunked-prefill-size"),),
+        moves=SPEED,
+        regime=True,
     ),
     Field(
         key="engine.cudagraph_mode",
-        doc="Graph capture: sets the launch overhead of a step.",
+        doc="Graph capture: sets the launch overhead of a step and the penalty of mixed steps unless those are given.",
         kind="choice",
         choices=GRAPH_MODES,
         auto="the engine's default (full)",
         question=_Q,
+        seeds=(Seed("inferasim", "--cudagraph-mode"),),
+        moves=(*SPEED, *FIT),
         regime=True,
+    ),
+    Field(
+        key="engine.attention_backend",
+        doc="Attention kernel library: compute of the attention core times 0.85 (aiter), 1.0 (triton), 0.90 (ck), 1.10 (hip).",
+        kind="choice",
+        choices=ATTENTION_BACKENDS,
+        auto="the kernels that the engine's fitted times come from: 1.0",
+        question=_K,
+        seeds=(Seed("inferasim", "--attention-backend"),),
+        moves=SPEED,
+        regime=True,
+    ),
+    Field(
+        key="engine.gemm_backend",
+        doc="What prices a dense GEMM: the fitted curves, or origami, the compatible tool's ceiling (0.70 of bandwidth, 0.60 of peak).",
+        kind="choice",
+        choices=GEMM_BACKENDS,
+        default="fitted",
+        question=_K,
+        seeds=(Seed("inferasim", "--gemm-backend"),),
+        moves=SPEED,
     ),
     Field(
         key="engine.gpu_memory_utilization",
@@ -94,6 +130,8 @@ FIELDS = (
         low_open=True,
         auto="the engine's default (vllm 0.90, from 0.21 on 0.92; sglang what its reserve leaves, 0.83 to 0.93; trtllm 0.90 of what is free; atom 0.90)",
         question=_M,
+        seeds=(Seed("inferasim", "--kv-cache-memory-fraction", zero=1.0),),
+        moves=(*FIT, *SPEED),
         regime=True,
     ),
     Field(
@@ -104,15 +142,54 @@ FIELDS = (
         low=1,
         unit="tokens",
         question=_M,
+        seeds=(Seed("inferasim", "--kv-block-size", default=1, zero=1),),
+        moves=(*KV, "reason", *SPEED),
     ),
     Field(
         key="engine.max_model_len",
-        doc="Longest sequence that the engine must hold.",
+        doc="Longest sequence that the engine must hold: the horizon of KV sizing.",
         kind="int",
         low=1,
         unit="tokens",
         auto="the workload's longest sequence (isl + osl)",
         question=_M,
+        seeds=(Seed("inferasim", "--max-context-len", zero=None),),
+        moves=(*FIT, *SPEED),
+    ),
+    Field(
+        key="engine.kv_cache_tokens",
+        doc="KV pool of one engine in tokens, as its log prints it; admission reserves prompt and output of each request.",
+        kind="int",
+        low=1,
+        unit="tokens",
+        auto="from the memory account",
+        question=_M,
+        seeds=(Seed("inferasim", "--des-kv-cache-tokens", zero=None),),
+        moves=SPEED,
+    ),
+    Field(
+        key="engine.kv_offload_gb_per_gpu",
+        doc="Host memory per GPU as a second KV tier: holds more idle sessions (held_tokens_total), admits none; a prefix hit "
+        "is fetched from it.",
+        kind="float",
+        default=0.0,
+        low=0,
+        unit="GiB",
+        question=_M,
+        seeds=(Seed("inferasim", "--kv-offload-gb-per-gpu"),),
+        moves=("held_tokens_total", *SPEED),
+    ),
+    Field(
+        key="engine.kv_offload_bw_gbps",
+        doc="Bandwidth between that tier and the GPU, one direction (PCIe 5 x16 about 64, a coherent host link about 450).",
+        kind="float",
+        low=0,
+        low_open=True,
+        unit="GB/s",
+        auto="the accelerator's host link",
+        question=_M,
+        seeds=(Seed("inferasim", "--kv-offload-bw-gbps", default=64.0, zero=None),),
+        moves=(*LATENCY, *SPEED),
     ),
     Field(
         key="engine.kv_offload_gib_per_gpu",
@@ -141,5 +218,6 @@ FIELDS = (
         kind="bool",
         default=True,
         question=_M,
+        moves=("reason", *SPEED),
     ),
 )

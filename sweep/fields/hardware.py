@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import ENERGY, EVERYTHING, FIT, SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "Which accelerator?"
@@ -16,20 +17,34 @@ def _figure(
     *,
     auto: str = "unknown: null in the catalogue",
     seeds: tuple[Seed, ...] = (),
+    moves: tuple[str, ...] = (*SPEED, "reason"),
+    regime: bool = False,
 ) -> Field:
     return Field(
-        key=f"hardware.{key}", doc=doc, kind="float", unit=unit, low=0, auto=auto, question=_Q, seeds=seeds
+        key=f"hardware.{key}",
+        doc=doc,
+        kind="float",
+        unit=unit,
+        low=0,
+        auto=auto,
+        question=_Q,
+        seeds=seeds,
+        moves=moves,
+        regime=regime,
     )
 
 
 FIELDS = (
     Field(
         key="hardware.name",
-        doc="Accelerator as results show it.",
+        doc="Accelerator: a name of the catalogue or a usual spelling (gfx942, gfx950 too).",
         kind="text",
         default="",
         question=_Q,
         column=False,
+        seeds=(Seed("inferasim", "--gpu-arch"),),
+        moves=EVERYTHING,
+        regime=True,
     ),
     Field(
         key="hardware.family",
@@ -38,6 +53,7 @@ FIELDS = (
         choices=FAMILIES,
         default="other",
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="hardware.inherits",
@@ -46,26 +62,50 @@ FIELDS = (
         default="",
         question=_Q,
         column=False,
+        moves=SPEED,
     ),
     Field(
         key="hardware.source",
-        doc="Where the accelerator's figures come from.",
+        doc="Where the accelerator's figures come from. Moves nothing: provenance.",
         kind="text",
         default="",
         question=_Q,
         column=False,
     ),
-    _figure("hbm_gib", "Memory of one GPU as its driver reports it (an 80 GB H100 has 79.19 GiB).", "GiB"),
-    _figure("hbm_marketed_gb", "Memory of one GPU as it is sold.", "GB"),
+    _figure(
+        "hbm_gib",
+        "Memory of one GPU as its driver reports it (an 80 GB H100 has 79.19 GiB).",
+        "GiB",
+        seeds=(Seed("inferasim", "--hbm-capacity-gb", zero=None),),
+        moves=(*FIT, *SPEED),
+        regime=True,
+    ),
+    _figure("hbm_marketed_gb", "Memory of one GPU as it is sold. Moves nothing: for show.", "GB", moves=()),
     _figure("hbm_gb_s", "Peak memory bandwidth of one GPU.", "GB/s"),
     _figure("tflops_fp32", "Dense peak for float32 GEMM (TF32 where engines use it).", "TFLOP/s"),
     _figure("tflops_bf16", "Dense peak for 16-bit GEMM.", "TFLOP/s"),
     _figure("tflops_fp8", "Dense peak for fp8 GEMM; null where there is no fp8 math.", "TFLOP/s"),
     _figure("tflops_int8", "Dense peak for int8 GEMM; null where there is none.", "TOP/s"),
     _figure("tflops_fp4", "Dense peak for fp4 GEMM; null where there is no fp4 math.", "TFLOP/s"),
-    _figure("sm_count", "Streaming multiprocessors (compute units).", ""),
-    _figure("l2_mib", "Last-level cache.", "MiB"),
-    _figure("clock_mhz", "Boost clock that the compute peaks stand for.", "MHz"),
+    _figure(
+        "sm_count",
+        "Streaming multiprocessors (compute units): scratch of the sampler's kernels.",
+        "",
+        moves=(*FIT, *SPEED),
+    ),
+    _figure(
+        "l2_mib", "Last-level cache. Moves nothing yet: fitted efficiencies contain it.", "MiB", moves=()
+    ),
+    _figure(
+        "clock_mhz", "Clock that the compute peaks stand for; matters where gpu_clock_mhz is given.", "MHz"
+    ),
+    _figure(
+        "gpu_clock_mhz",
+        "Compute clock to assume: scales the compute peaks, not the memory.",
+        "MHz",
+        auto="the clock of the peaks",
+        seeds=(Seed("inferasim", "--gpu-clock-mhz", zero=None),),
+    ),
     Field(
         key="hardware.topology",
         doc=(
@@ -76,6 +116,7 @@ FIELDS = (
         choices=TOPOLOGIES,
         default="switch",
         question=_Q,
+        moves=SPEED,
     ),
     _figure("domain_gpus", "GPUs in one scale-up domain (HGX 8, NVL72 72, a PCIe server 8).", ""),
     _figure("node_gpus", "GPUs in one node (host); a rack-scale domain spans nodes.", ""),
@@ -92,18 +133,25 @@ FIELDS = (
         kind="bool",
         default=False,
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     _figure("nic_gb_s", "Scale-out (NIC) bandwidth per GPU, one direction.", "GB/s"),
     _figure("nic_latency_us", "Latency of one scale-out hop.", "us"),
     _figure(
         "host_link_gb_s", "Host link of one GPU, one direction (PCIe 5 x16: 64; NVLink-C2C: 450).", "GB/s"
     ),
-    _figure("host_memory_gib_per_gpu", "Host memory per GPU in the usual server.", "GiB"),
-    _figure("tdp_w", "Thermal design power of one GPU.", "W"),
+    _figure(
+        "host_memory_gib_per_gpu",
+        "Host memory per GPU in the usual server.",
+        "GiB",
+        moves=("held_tokens_total",),
+    ),
+    _figure("tdp_w", "Thermal design power of one GPU.", "W", moves=ENERGY),
     _figure(
         "facility_kw_per_gpu",
         "All-in facility power per GPU: server, network, cooling.",
         "kW",
         auto="not published: 1.5 x TDP is used and said",
+        moves=ENERGY,
     ),
 )

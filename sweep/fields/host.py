@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import SPEED
 from sweep.fields.spec import Field, Seed
 
 _S = "What does a step cost beside the kernels?"
@@ -15,8 +16,8 @@ FIELDS = (
         low=0,
         auto="0.15 for piecewise graphs, else 0",
         question=_S,
-        seeds=(Seed("inferasim", "--mixed-batch-penalty", default=0.0, zero=None),),
-        moves=("tpot_ms", "ttft_ms"),
+        seeds=(Seed("inferasim", "--mixed-batch-penalty"),),
+        moves=SPEED,
     ),
     Field(
         key="engine.decode_step_overhead_us",
@@ -26,8 +27,8 @@ FIELDS = (
         unit="us",
         auto="fitted per engine and graph mode; 40 / 8 / 3 us for none / piecewise / full where nothing was fitted",
         question=_S,
-        seeds=(Seed("inferasim", "--decode-step-overhead-us", default=0.0, zero=None),),
-        moves=("tpot_ms",),
+        seeds=(Seed("inferasim", "--decode-step-overhead-us"),),
+        moves=SPEED,
     ),
     Field(
         key="engine.decode_admission_steps",
@@ -49,7 +50,7 @@ FIELDS = (
         unit="us",
         question=_S,
         seeds=(Seed("inferasim", "--kernel-launch-latency-us"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="engine.kernels_per_layer",
@@ -58,8 +59,8 @@ FIELDS = (
         low=1,
         auto="counted from the architecture (dense GQA 11, MLA + 5, MoE + 4, shared expert + 3, indexer + 4)",
         question=_S,
-        seeds=(Seed("inferasim", "--kernels-per-layer", default=12),),
-        moves=("tpot_ms",),
+        seeds=(Seed("inferasim", "--kernels-per-layer", zero=None),),
+        moves=SPEED,
     ),
     Field(
         key="engine.decode_kernel_occupancy_us",
@@ -69,8 +70,8 @@ FIELDS = (
         unit="us",
         auto="already inside fitted operator times: 0",
         question=_S,
-        seeds=(Seed("inferasim", "--decode-kernel-occupancy-us", default=4.98),),
-        moves=("tpot_ms",),
+        seeds=(Seed("inferasim", "--decode-kernel-occupancy-us"),),
+        moves=SPEED,
     ),
     Field(
         key="engine.fused_kernels",
@@ -79,7 +80,7 @@ FIELDS = (
         default=False,
         question=_S,
         seeds=(Seed("inferasim", "--fused-kernels"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="engine.exclusive_prefill",
@@ -88,7 +89,7 @@ FIELDS = (
         auto="sglang yes, others no",
         question=_S,
         seeds=(Seed("inferasim", "--des-exclusive-prefill", default=False),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
     ),
     Field(
         key="engine.window_in_decode",
@@ -96,7 +97,7 @@ FIELDS = (
         kind="bool",
         default=True,
         question=_S,
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="host.request_overhead_ms",
@@ -106,7 +107,7 @@ FIELDS = (
         unit="ms",
         auto="fitted per engine",
         question=_H,
-        seeds=(Seed("inferasim", "--request-overhead-ms", default=0.0),),
+        seeds=(Seed("inferasim", "--request-overhead-ms"),),
         moves=("ttft_ms", "e2e_ms"),
     ),
     Field(
@@ -129,7 +130,7 @@ FIELDS = (
         unit="us/token",
         question=_H,
         seeds=(Seed("inferasim", "--detokenize-overhead-us"),),
-        moves=("tpot_ms", "e2e_ms"),
+        moves=("tpot_ms", "itl_ms", "e2e_ms", "tok_s_per_user"),
     ),
     Field(
         key="host.stream_interval",
@@ -140,7 +141,42 @@ FIELDS = (
         unit="tokens",
         question=_H,
         seeds=(Seed("inferasim", "--stream-interval"),),
-        moves=("ttft_ms", "tpot_ms"),
+        moves=("ttft_ms", "tpot_ms", "tok_s_per_user"),
+    ),
+    Field(
+        key="host.prefill_rate_us_per_token",
+        doc="Measured prefill rate: scales prefill on the way to the first token to it (0.5 to 3 times); needs the span of "
+        "prompt lengths that it was fitted over.",
+        kind="float",
+        low=0,
+        low_open=True,
+        unit="us/token",
+        auto="no measured rate",
+        question=_H,
+        seeds=(Seed("inferasim", "--prefill-rate-us-per-token", zero=None),),
+        moves=("ttft_ms", "e2e_ms"),
+    ),
+    Field(
+        key="host.prefill_rate_lo_tokens",
+        doc="Shorter prompt of the span over which the prefill rate was fitted.",
+        kind="int",
+        low=1,
+        unit="tokens",
+        auto="no measured rate",
+        question=_H,
+        seeds=(Seed("inferasim", "--prefill-rate-lo-tokens", zero=None),),
+        moves=("ttft_ms", "e2e_ms"),
+    ),
+    Field(
+        key="host.prefill_rate_hi_tokens",
+        doc="Longer prompt of the span over which the prefill rate was fitted.",
+        kind="int",
+        low=1,
+        unit="tokens",
+        auto="no measured rate",
+        question=_H,
+        seeds=(Seed("inferasim", "--prefill-rate-hi-tokens", zero=None),),
+        moves=("ttft_ms", "e2e_ms"),
     ),
     Field(
         key="host.sampling_top_k",
@@ -150,7 +186,7 @@ FIELDS = (
         low=0,
         question=_H,
         seeds=(Seed("inferasim", "--sampling-top-k"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="host.sampling_top_p",
@@ -161,7 +197,7 @@ FIELDS = (
         high=1,
         question=_H,
         seeds=(Seed("inferasim", "--sampling-top-p"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="host.sampling_temperature",
@@ -171,7 +207,7 @@ FIELDS = (
         low=0,
         question=_H,
         seeds=(Seed("inferasim", "--sampling-temperature"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="host.sampling",
@@ -180,6 +216,6 @@ FIELDS = (
         default=True,
         question=_H,
         seeds=(Seed("inferasim", "--no-sampling", negated=True),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
 )

@@ -7,13 +7,24 @@ can be swept on its own ("what if the model had half the KV heads?").
 from __future__ import annotations
 
 from kernels.dtypes import NAMES as DTYPES
-from sweep.fields.spec import Field
+from sweep.fields.columns import EVERYTHING, FIT, SPEED
+from sweep.fields.spec import Field, Seed
 
 _Q = "Which model?"
+_A = "How does attention look back?"
 
 
 def _count(key: str, doc: str, default: int = 0, *, low: float = 0, unit: str = "") -> Field:
-    return Field(key=f"model.{key}", doc=doc, kind="int", default=default, low=low, unit=unit, question=_Q)
+    return Field(
+        key=f"model.{key}",
+        doc=doc,
+        kind="int",
+        default=default,
+        low=low,
+        unit=unit,
+        question=_Q,
+        moves=EVERYTHING,
+    )
 
 
 def _width(key: str, of: str) -> Field:
@@ -30,13 +41,21 @@ def _width(key: str, of: str) -> Field:
 
 
 def _checkpoint(key: str, doc: str) -> Field:
-    return Field(key=f"model.{key}", doc=doc, kind="choice", default="bfloat16", choices=DTYPES, question=_Q)
+    return Field(
+        key=f"model.{key}",
+        doc=doc,
+        kind="choice",
+        default="bfloat16",
+        choices=DTYPES,
+        question=_Q,
+        moves=EVERYTHING,
+    )
 
 
 FIELDS = (
     Field(
         key="model.name",
-        doc="Name of the model as results show it.",
+        doc="Name of the model as results show it. Moves nothing: a label.",
         kind="text",
         default="",
         question=_Q,
@@ -44,7 +63,7 @@ FIELDS = (
     ),
     Field(
         key="model.family",
-        doc="Model family, to group results.",
+        doc="Model family, to group results. Moves nothing: a label.",
         kind="text",
         default="",
         question=_Q,
@@ -57,10 +76,11 @@ FIELDS = (
         question=_Q,
         column=False,
         auto="the catalogue entry",
+        moves=EVERYTHING,
     ),
     Field(
         key="model.source",
-        doc="Where the architecture's figures come from.",
+        doc="Where the architecture's figures come from. Moves nothing: provenance.",
         kind="text",
         default="",
         question=_Q,
@@ -92,6 +112,7 @@ FIELDS = (
         kind="bool",
         default=False,
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="model.attn_output_gate",
@@ -99,6 +120,7 @@ FIELDS = (
         kind="bool",
         default=False,
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     # Mixture of experts
     _count("n_moe_layers", "Layers whose MLP is a mixture of experts; the others are dense."),
@@ -133,6 +155,40 @@ FIELDS = (
         kind="bool",
         default=False,
         question=_Q,
+        moves=(*FIT, *SPEED),
+    ),
+    Field(
+        key="model.sliding_window",
+        doc="Window to assume instead of the architecture's: tokens attended in window layers; 0 = full attention everywhere.",
+        kind="int",
+        low=0,
+        unit="tokens",
+        auto="the architecture's",
+        question=_A,
+        seeds=(Seed("inferasim", "--sliding-window"),),
+        moves=(*FIT, *SPEED, "kv_transfer_ms"),
+    ),
+    Field(
+        key="model.sliding_window_layer_fraction",
+        doc="Share of the attention layers that have the window, for models that interleave local and global layers.",
+        kind="float",
+        low=0,
+        high=1,
+        auto="the architecture's window layers; all layers where it has none",
+        question=_A,
+        seeds=(Seed("inferasim", "--sliding-window-layer-fraction"),),
+        moves=(*FIT, *SPEED, "kv_transfer_ms"),
+    ),
+    Field(
+        key="model.sparse_attention_topk",
+        doc="Tokens that sparse attention reads per query, instead of the architecture's; 0 = dense. Never shrinks the KV cache.",
+        kind="int",
+        low=0,
+        unit="tokens",
+        auto="the architecture's",
+        question=_A,
+        seeds=(Seed("inferasim", "--sparse-attention-topk", default=None),),
+        moves=SPEED,
     ),
     # Linear attention (gated delta net, lightning attention, Mamba-like)
     _count(
@@ -150,6 +206,7 @@ FIELDS = (
         default="bfloat16",
         choices=DTYPES,
         question=_Q,
+        moves=(*FIT, *SPEED, "kv_transfer_ms"),
     ),
     # Sparse attention with an indexer (DeepSeek-V3.2, GLM-5)
     _count("n_sparse_layers", "Layers whose attention reads only the top-k tokens that an indexer picks."),
@@ -171,6 +228,7 @@ FIELDS = (
         default=0.0,
         low=0,
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="model.encoder_params",
@@ -179,10 +237,11 @@ FIELDS = (
         default=0.0,
         low=0,
         question=_Q,
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="model.published_params",
-        doc="Total parameters as published, to check the count against.",
+        doc="Total parameters as published, to check the count against. Moves nothing: a check.",
         kind="float",
         default=None,
         auto="not published",

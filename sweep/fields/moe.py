@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import FIT, SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "How do experts share the work?"
@@ -15,7 +16,7 @@ FIELDS = (
         low=1,
         question=_Q,
         seeds=(Seed("inferasim", "--ep-load-balance"),),
-        moves=("tpot_ms", "ttft_ms"),
+        moves=SPEED,
         regime=True,
     ),
     Field(
@@ -26,7 +27,7 @@ FIELDS = (
         low=0,
         question=_Q,
         seeds=(Seed("inferasim", "--redundant-experts"),),
-        moves=("tpot_ms", "weights_gib_per_gpu"),
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="moe.moe_routing_skew",
@@ -37,7 +38,7 @@ FIELDS = (
         high=5,
         question=_Q,
         seeds=(Seed("inferasim", "--moe-routing-skew"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
     Field(
         key="moe.router_coverage",
@@ -45,7 +46,7 @@ FIELDS = (
         kind="path",
         question=_Q,
         seeds=(Seed("inferasim", "--moe-router-coverage"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
         column=False,
         auto="1: independent routing",
     ),
@@ -59,7 +60,7 @@ FIELDS = (
             low_open=True,
             high=1,
             question=_Q,
-            moves=("tpot_ms",),
+            moves=SPEED,
         )
         for n in (1, 4, 16, 64, 256, 1024)
     ),

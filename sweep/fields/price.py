@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import MONEY
 from sweep.fields.spec import Field, Seed
 
 _Q = "What does it cost?"
@@ -9,7 +10,7 @@ _Q = "What does it cost?"
 FIELDS = (
     Field(
         key="price.name",
-        doc="Price book as results show it.",
+        doc="Price book as results show it. Moves nothing: a label.",
         kind="text",
         default="",
         question=_Q,
@@ -17,7 +18,7 @@ FIELDS = (
     ),
     Field(
         key="price.tier",
-        doc="What kind of price the book holds: on-demand, rental, total cost of ownership.",
+        doc="What kind of price the book holds: on-demand, rental, total cost of ownership. Moves nothing: a label.",
         kind="text",
         default="",
         question=_Q,
@@ -25,7 +26,7 @@ FIELDS = (
     ),
     Field(
         key="price.date",
-        doc="Day that the book's prices stand for.",
+        doc="Day that the book's prices stand for. Moves nothing: provenance.",
         kind="text",
         default="",
         question=_Q,
@@ -40,6 +41,7 @@ FIELDS = (
         auto="the price book's figure for this accelerator; no cost where it has none",
         question=_Q,
         seeds=(Seed("inferasim", "--gpu-cost-per-hour"),),
+        moves=MONEY,
     ),
     Field(
         key="price.utilization",
@@ -50,5 +52,6 @@ FIELDS = (
         high=1,
         low_open=True,
         question=_Q,
+        moves=MONEY,
     ),
 )

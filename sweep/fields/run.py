@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sweep.fields import calibration, experiment
+from sweep.fields.columns import SPEED
 from sweep.fields.spec import Field
 
 _Q = "How is the run done?"
@@ -21,35 +23,61 @@ FIELDS = (
         "choice",
         choices=FIDELITIES,
         default="fitted",
+        moves=SPEED,
     ),
     _setting(
         "fidelity.operator_profiles",
         "Folder of measured operator profiles for fidelity=tables.",
         "path",
         auto="none",
+        moves=SPEED,
     ),
-    _setting(
-        "fidelity.anchors", "File of measured end-to-end points for fidelity=anchored.", "path", auto="none"
-    ),
+    *calibration.FIELDS,
+    *experiment.FIELDS,
     _setting(
         "executor.kind",
-        "What runs the blocks of a grid: threads, local processes (loky) or an existing Dask cluster.",
+        "What runs the blocks of a grid: threads, local processes (loky) or an existing Dask cluster. Moves nothing: values do not depend on it.",
         "choice",
         choices=EXECUTORS,
         default="threads",
     ),
-    _setting("executor.workers", "Workers of the executor.", "int", low=1, auto="one per processor core"),
-    _setting("executor.address", "Address of the Dask scheduler.", "text", auto="none"),
     _setting(
-        "executor.block_rows", "Rows of one block, which is one part on disk.", "int", low=1, default=65536
+        "executor.workers",
+        "Workers of the executor. Moves nothing: values do not depend on it.",
+        "int",
+        low=1,
+        auto="one per processor core",
     ),
-    _setting("output.dir", "Results directory.", "path", auto="results/<date>-<time>-<grid>"),
+    _setting(
+        "executor.address",
+        "Address of the Dask scheduler. Moves nothing: values do not depend on it.",
+        "text",
+        auto="none",
+    ),
+    _setting(
+        "executor.block_rows",
+        "Rows of one block, which is one part on disk. Moves nothing: values do not depend on it.",
+        "int",
+        low=1,
+        default=65536,
+    ),
+    _setting(
+        "output.dir",
+        "Results directory. Moves nothing: an output.",
+        "path",
+        auto="results/<date>-<time>-<grid>",
+    ),
     _setting(
         "output.keep",
-        "Rows that reach the disk: all of them, the feasible ones, or the frontier only.",
+        "Rows that reach the disk: all of them, the feasible ones, or the frontier only. Moves nothing: an output.",
         "choice",
         choices=KEEP,
         default="all",
     ),
-    _setting("output.report", "Whether to draw pareto.png and write report.html.", "bool", default=True),
+    _setting(
+        "output.report",
+        "Whether to draw pareto.png and write report.html. Moves nothing: an output.",
+        "bool",
+        default=True,
+    ),
 )

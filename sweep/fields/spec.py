@@ -24,28 +24,32 @@ class Seed:
     """The name one of the two specifications gives a field.
 
     `default` and `zero` are the alias's own: the specifications sometimes disagree on both
-    while the field has one meaning. `zero` is the field value that a literal 0 stands for.
+    while the field has one meaning. `zero` is the field value that a literal 0 stands for;
+    `values` maps the alias's other words to the field's (a switch that is set has the word "true").
+    `hidden` aliases are accepted and not shown in help.
     """
 
     spec: Specification
     flag: str
     default: Any = SAME
     zero: Any = SAME
-    scale: float = 1.0
     negated: bool = False
+    values: tuple[tuple[str, Any], ...] = ()
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
 class Expect:
     """What must happen when the field goes from `low` to `high` with `given` set.
 
-    `column` moves "up" or "down"; the generated feature test reads this.
+    `column` moves "up" or "down" (or "change"s, or stays the "same"); the generated feature test reads this. `given`
+    are short names and values of the setting in which the input matters, on top of the test's deployment.
     """
 
     low: Any
     high: Any
     column: str
-    direction: Literal["up", "down", "change"]
+    direction: Literal["up", "down", "change", "same"]
     given: tuple[tuple[str, Any], ...] = ()
 
 
@@ -54,7 +58,9 @@ class Field:
     """One input of the model.
 
     `default=None` means "auto": `auto` then says the rule, and the kernel sees NaN. `None` is
-    distinct from 0. `column` is False for inputs that no kernel reads (paths, plumbing).
+    distinct from 0. `column` is False for inputs that no kernel reads (paths, plumbing, what only
+    the simulator knows). `moves` names the result columns that the input can change; it is empty for
+    plumbing, whose `doc` then says why. `regime` marks the inputs that change an answer most often.
     """
 
     key: str
@@ -74,7 +80,6 @@ class Field:
     expect: tuple[Expect, ...] = ()
     regime: bool = False
     column: bool = True
-    inert_reason: str = ""
 
     @property
     def name(self) -> str:

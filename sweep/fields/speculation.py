@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "Does it speculate?"
@@ -17,7 +18,7 @@ FIELDS = (
         unit="tokens",
         question=_Q,
         seeds=(Seed("inferasim", "--speculative-num-tokens"),),
-        moves=("tpot_ms", "output_tok_s_per_gpu"),
+        moves=SPEED,
         regime=True,
     ),
     Field(
@@ -29,7 +30,7 @@ FIELDS = (
         high=1,
         question=_Q,
         seeds=(Seed("inferasim", "--speculative-acceptance-rate"),),
-        moves=("tpot_ms", "output_tok_s_per_gpu"),
+        moves=SPEED,
         regime=True,
     ),
     Field(
@@ -40,6 +41,6 @@ FIELDS = (
         low=0,
         question=_Q,
         seeds=(Seed("inferasim", "--speculative-draft-cost-factor"),),
-        moves=("tpot_ms",),
+        moves=SPEED,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import FIT, SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "What load?"
@@ -11,7 +12,7 @@ ARRIVALS = ("poisson", "deterministic")
 FIELDS = (
     Field(
         key="workload.name",
-        doc="Workload as results show it.",
+        doc="Workload as results show it. Moves nothing: a label.",
         kind="text",
         default="",
         question=_Q,
@@ -27,6 +28,7 @@ FIELDS = (
         question=_Q,
         seeds=(Seed("inferasim", "--input-len", default=1024),),
         regime=True,
+        moves=(*FIT, *SPEED, "kv_transfer_ms"),
     ),
     Field(
         key="workload.osl",
@@ -38,6 +40,7 @@ FIELDS = (
         question=_Q,
         seeds=(Seed("inferasim", "--output-len", default=128),),
         regime=True,
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="workload.length_range",
@@ -48,14 +51,24 @@ FIELDS = (
         high=1,
         low_open=True,
         question=_Q,
+        seeds=(Seed("inferasim", "--des-range-ratio"),),
+        moves=(*SPEED, "kv_transfer_ms"),
     ),
     Field(
         key="workload.load",
-        doc="How load is offered: closed loop at a concurrency, everything at once, an open rate, or one static batch.",
+        doc="How load is offered: closed loop at a concurrency (continuous batching), everything at once, an open rate, or "
+        "one static batch that is prefilled, then decoded undisturbed.",
         kind="choice",
         choices=LOADS,
         default="closed_loop",
         question=_Q,
+        seeds=(
+            Seed(
+                "inferasim", "--serving-model", values=(("continuous", "closed_loop"), ("static", "static"))
+            ),
+        ),
+        moves=SPEED,
+        regime=True,
     ),
     Field(
         key="workload.concurrency",
@@ -65,7 +78,8 @@ FIELDS = (
         low=1,
         unit="requests",
         question=_Q,
-        seeds=(Seed("inferasim", "--max-concurrency"),),
+        seeds=(Seed("inferasim", "--max-concurrency", zero=None),),
+        moves=(*SPEED, "reason"),
         regime=True,
     ),
     Field(
@@ -76,6 +90,18 @@ FIELDS = (
         auto="10 x concurrency",
         unit="requests",
         question=_Q,
+        moves=SPEED,
+    ),
+    Field(
+        key="workload.inference_batch_size",
+        doc="Sequences of one static batch, and prompts in front of an unlimited token budget; no cap on concurrency.",
+        kind="int",
+        low=1,
+        unit="seqs",
+        auto="static: the concurrency; else 1",
+        question=_Q,
+        seeds=(Seed("inferasim", "--inference-batch-size", zero=None),),
+        moves=(*FIT, *SPEED),
     ),
     Field(
         key="workload.request_rate",
@@ -86,14 +112,29 @@ FIELDS = (
         unit="1/s",
         question=_Q,
         seeds=(Seed("inferasim", "--request-rate"),),
+        moves=SPEED,
     ),
     Field(
         key="workload.arrival",
-        doc="Arrival process of an open rate.",
+        doc="Arrival process of an open rate; on the compatible command line poisson and deterministic with a rate start the "
+        "simulator too, closed and none are a closed loop.",
         kind="choice",
         choices=ARRIVALS,
         default="poisson",
         question=_Q,
+        seeds=(Seed("inferasim", "--arrival-model", values=(("closed", None), ("none", None))),),
+        moves=SPEED,
+    ),
+    Field(
+        key="workload.burstiness",
+        doc="Gamma shape of the gaps between arrivals of an open rate: 1 = Poisson, below = burstier.",
+        kind="float",
+        default=1.0,
+        low=0,
+        low_open=True,
+        question=_Q,
+        seeds=(Seed("inferasim", "--des-burstiness"),),
+        moves=SPEED,
     ),
     Field(
         key="workload.prefix_hit_rate",
@@ -104,10 +145,11 @@ FIELDS = (
         high=0.999,
         question=_Q,
         seeds=(Seed("inferasim", "--prefix-cache-hit-rate"), Seed("inferasim", "--prefix-hit-fraction")),
+        moves=SPEED,
     ),
     Field(
         key="slo.ttft_ms",
-        doc="Longest acceptable time to first token.",
+        doc="Longest acceptable time to first token. Moves nothing: it sorts answers.",
         kind="float",
         low=0,
         unit="ms",
@@ -116,7 +158,7 @@ FIELDS = (
     ),
     Field(
         key="slo.tpot_ms",
-        doc="Longest acceptable time per output token.",
+        doc="Longest acceptable time per output token. Moves nothing: it sorts answers.",
         kind="float",
         low=0,
         unit="ms",
@@ -125,7 +167,7 @@ FIELDS = (
     ),
     Field(
         key="slo.e2e_ms",
-        doc="Longest acceptable time for the whole request.",
+        doc="Longest acceptable time for the whole request. Moves nothing: it sorts answers.",
         kind="float",
         low=0,
         unit="ms",
