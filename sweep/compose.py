@@ -49,9 +49,10 @@ SHOWN = (
     "max_num_batched_tokens",
 )
 """Inputs that results always show, swept or not."""
-NO_COVERAGE = {f"coverage_{n}": 1.0 for n in coverage.POINTS}
 SPREAD = ("precision", "engine", "parallelism", "workload", "slo")
 """Config groups whose choices are also shown field by field."""
+NO_COVERAGE = {f"coverage_{n}": 1.0 for n in coverage.POINTS}
+"""Router coverage where no measured curve is given: independent routing."""
 
 
 class Composition:

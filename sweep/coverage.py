@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ def _point(tokens: Any, share: Any, file: Path) -> tuple[float, float]:
 def _at(tokens: float, curve: list[tuple[float, float]]) -> float:
     if tokens <= curve[0][0]:
         return curve[0][1]
-    for (left, low), (right, high) in zip(curve, curve[1:], strict=False):
+    for (left, low), (right, high) in itertools.pairwise(curve):
         if tokens <= right:
             return low + (high - low) * math.log(tokens / left) / math.log(right / left)
     return curve[-1][1]

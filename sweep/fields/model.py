@@ -88,7 +88,7 @@ FIELDS = (
     ),
     Field(
         key="model.hf_ids",
-        doc="Hugging Face ids of checkpoints with this architecture in these formats, separated by commas.",
+        doc="Hugging Face ids of checkpoints with this architecture in these formats, separated by commas. Moves nothing: names.",
         kind="text",
         default="",
         question=_Q,
