@@ -22,7 +22,8 @@ DERIVED = np.dtype(
             "activation_bytes non_torch_bytes graph_bytes comm_buffer_bytes usable_bytes kv_pool_bytes "
             "kv_bytes_per_token kv_bytes_per_request kv_bytes_longest_request kv_blocks "
             # capacity of one DP rank (tokens as the engine prints them), and of the whole deployment
-            "kv_capacity_tokens kv_capacity_tokens_total max_concurrency min_memory_fraction "
+            "kv_capacity_tokens kv_capacity_tokens_total "
+            "max_concurrency min_memory_fraction "
             "kv_offload_tokens "
             # engine settings resolved
             "token_budget max_seqs max_model_len memory_fraction graph_mode "
@@ -65,7 +66,8 @@ RESULT_COLUMNS = tuple(
         # memory of the fullest GPU
         "weights_gib_per_gpu weights_attention_gib_per_gpu weights_mlp_gib_per_gpu weights_experts_gib_per_gpu "
         "weights_other_gib_per_gpu activation_gib_per_gpu reserve_gib_per_gpu kv_pool_gib_per_gpu "
-        "kv_bytes_per_token_per_gpu kv_capacity_tokens kv_capacity_tokens_total held_tokens_total max_concurrency min_memory_fraction "
+        "kv_bytes_per_token_per_gpu kv_capacity_tokens kv_capacity_tokens_total held_tokens_total "
+        "max_concurrency min_memory_fraction "
         # latency
         "ttft_ms tpot_ms itl_ms e2e_ms "
         # throughput

@@ -5,16 +5,21 @@ It extends what can be held, not what can be decoded at once; fetching is charge
 
 import numpy as np
 
+from kernels.auto import default_to
 from kernels.jit import kernel
 from kernels.units import BYTES_PER_US_PER_GB_S, GIB
 
 
 @kernel
 def offload_tokens(p, d):
-    """Tokens of one DP rank that the tier holds: GiB per GPU over the bytes that a token leaves on a GPU."""
-    if d.kv_bytes_per_token <= 0.0:
+    """Tokens of one DP rank that the tier holds: GiB per GPU over the bytes that a token leaves on a GPU.
+
+    No more than the host has, where that is known.
+    """
+    if d.kv_bytes_per_token <= 0.0 or p.kv_offload_gib_per_gpu <= 0.0:
         return 0.0
-    return np.floor(p.kv_offload_gib_per_gpu * GIB / d.kv_bytes_per_token)
+    tier_gib = min(p.kv_offload_gib_per_gpu, default_to(p.host_memory_gib_per_gpu, np.inf))
+    return np.floor(tier_gib * GIB / d.kv_bytes_per_token)
 
 
 @kernel

@@ -44,6 +44,7 @@ def fill_memory(d, o):
     o.kv_bytes_per_token_per_gpu = d.kv_bytes_per_token
     o.kv_capacity_tokens = d.kv_capacity_tokens
     o.kv_capacity_tokens_total = d.kv_capacity_tokens_total
+    o.held_tokens_total = d.kv_capacity_tokens_total + d.kv_offload_tokens * d.ep_group / d.tp_attn
     o.max_concurrency = d.max_concurrency
     o.min_memory_fraction = d.min_memory_fraction
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweep.fields.columns import SPEED
 from sweep.fields.hardware import TOPOLOGIES
 from sweep.fields.spec import Field
 
@@ -10,7 +11,7 @@ _Q = "What do the GPUs stand in?"
 FIELDS = (
     Field(
         key="cluster.name",
-        doc="Cluster as results show it.",
+        doc="Cluster as results show it. Moves nothing: a label.",
         kind="text",
         default="",
         question=_Q,
@@ -24,6 +25,7 @@ FIELDS = (
         unit="GPUs",
         auto="no limit",
         question=_Q,
+        moves=("reason",),
     ),
     Field(
         key="cluster.scale_up_gpus",
@@ -33,7 +35,7 @@ FIELDS = (
         unit="GPUs",
         auto="the accelerator's usual domain (hardware.domain_gpus)",
         question=_Q,
-        moves=("tpot_ms", "ttft_ms"),
+        moves=(*SPEED, "reason"),
     ),
     Field(
         key="cluster.interconnect",
@@ -42,6 +44,6 @@ FIELDS = (
         choices=TOPOLOGIES,
         auto="as the accelerator usually is (hardware.topology)",
         question=_Q,
-        moves=("tpot_ms", "ttft_ms"),
+        moves=(*SPEED, "reason"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweep.fields.columns import EVERYTHING, FIT, KV, LATENCY, SPEED
+from sweep.fields.columns import EVERYTHING, FIT, KV, SPEED
 from sweep.fields.spec import Field, Seed
 
 _Q = "How does the engine schedule?"
@@ -168,9 +168,9 @@ FIELDS = (
         moves=SPEED,
     ),
     Field(
-        key="engine.kv_offload_gb_per_gpu",
-        doc="Host memory per GPU as a second KV tier: holds more idle sessions (held_tokens_total), admits none; a prefix hit "
-        "is fetched from it.",
+        key="engine.kv_offload_gib_per_gpu",
+        doc="Host memory per GPU as a second KV tier: holds more idle sessions (held_tokens_total), lets none more decode; a "
+        "prefix hit is fetched from it.",
         kind="float",
         default=0.0,
         low=0,
@@ -180,37 +180,16 @@ FIELDS = (
         moves=("held_tokens_total", *SPEED),
     ),
     Field(
-        key="engine.kv_offload_bw_gbps",
-        doc="Bandwidth between that tier and the GPU, one direction (PCIe 5 x16 about 64, a coherent host link about 450).",
-        kind="float",
-        low=0,
-        low_open=True,
-        unit="GB/s",
-        auto="the accelerator's host link",
-        question=_M,
-        seeds=(Seed("inferasim", "--kv-offload-bw-gbps", default=64.0, zero=None),),
-        moves=(*LATENCY, *SPEED),
-    ),
-    Field(
-        key="engine.kv_offload_gib_per_gpu",
-        doc="Host memory per GPU that holds KV caches beyond HBM; extends what is held, not what decodes at once.",
-        kind="float",
-        default=0.0,
-        low=0,
-        unit="GiB",
-        question=_M,
-        seeds=(Seed("inferasim", "--kv-offload-gb-per-gpu"),),
-    ),
-    Field(
         key="engine.kv_offload_gb_s",
-        doc="Rate at which one GPU fetches offloaded KV caches.",
+        doc="Rate at which one GPU fetches from that tier (PCIe 5 x16 about 64, a coherent host link about 450).",
         kind="float",
         low=0,
         low_open=True,
         unit="GB/s",
         auto="the accelerator's host link",
         question=_M,
-        seeds=(Seed("inferasim", "--kv-offload-bw-gbps", default=64),),
+        seeds=(Seed("inferasim", "--kv-offload-bw-gbps", zero=None),),
+        moves=SPEED,
     ),
     Field(
         key="engine.enforce_memory",

@@ -142,9 +142,9 @@ FIELDS = (
     ),
     _figure(
         "host_memory_gib_per_gpu",
-        "Host memory per GPU in the usual server.",
+        "Host memory per GPU in the usual server: a bound of the KV offload tier.",
         "GiB",
-        moves=("held_tokens_total",),
+        moves=("held_tokens_total", *SPEED),
     ),
     _figure("tdp_w", "Thermal design power of one GPU.", "W", moves=ENERGY),
     _figure(

@@ -37,6 +37,7 @@ def _width(key: str, of: str) -> Field:
         unit="bytes",
         auto="the format's own width",
         question=_Q,
+        moves=(*FIT, *SPEED),
     )
 
 
