@@ -81,7 +81,7 @@ def architecture_from(config: Config, quantization: Config | None = None) -> Arc
     formats = stored_formats(q, base, _modules(shape, family))
     if quantization and formats["checkpoint_kv"] == "bfloat16":  # the separate file alone may say it
         formats["checkpoint_kv"] = kv_format(quantization)
-    return Architecture({"family": family.label} | shape.fields | formats, tuple(notes))
+    return Architecture({"model_family": family.label} | shape.fields | formats, tuple(notes))
 
 
 def _says_how(q: Mapping[str, Any]) -> bool:

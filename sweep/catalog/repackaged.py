@@ -56,7 +56,7 @@ def _all(dtype: str, *, kept: tuple[str, ...] = ()) -> dict[str, object]:
 def _fp8(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
     """Vendors' own FP8: blocks, but GLM-4.x per channel; Meta's leaves attention out; else one scale per tensor."""
     if source.org in BLOCK_FP8:
-        per_channel = fields["family"] == "glm" and not fields["n_sparse_layers"]
+        per_channel = fields["model_family"] == "glm" and not fields["n_sparse_layers"]
         return _all("fp8_ptpc" if per_channel else "fp8_block")
     if source.org == "meta-llama":
         # Meta-Llama-3.1-405B-Instruct-FP8: MLPs; Llama-4-Maverick-*-FP8: routed experts alone
@@ -73,9 +73,9 @@ def _nvfp4(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
         return _all("nvfp4") | {"checkpoint_attn": "fp8", "checkpoint_head": "nvfp4"} | kv
     if source.base.startswith("minimax_m3"):  # MiniMax-M3-NVFP4
         return _all("mxfp8") | {"checkpoint_experts": "nvfp4"}
-    if fields["family"] == "deepseek":
+    if fields["model_family"] == "deepseek":
         return _all("nvfp4") | _deepseek_attention(fields, source) | kv
-    if fields["family"] == "nemotron":  # NVIDIA-Nemotron-3-Super-*-NVFP4
+    if fields["model_family"] == "nemotron":  # NVIDIA-Nemotron-3-Super-*-NVFP4
         return _all("nvfp4") | kv
     if (
         source.base in ("glm_5", "kimi_k2_5") or not fields["n_moe_layers"]
@@ -83,7 +83,7 @@ def _nvfp4(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
         return _all("nvfp4", kept=("attn",) if _special_attention(fields) else ()) | kv
     if _special_attention(fields):  # GLM-5.1-, Kimi-K2.6-, Qwen3.5-*-, Gemma-4-26B-A4B-NVFP4
         return _all("nvfp4", kept=("attn", "mlp", "shared")) | kv
-    if fields["family"] == "minimax":  # MiniMax-M2.5-NVFP4
+    if fields["model_family"] == "minimax":  # MiniMax-M2.5-NVFP4
         return _all("nvfp4", kept=("attn",)) | kv
     return _all("nvfp4") | kv  # Qwen3-235B-A22B-NVFP4
 
@@ -113,4 +113,4 @@ def _mxfp4(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
     """AMD's MXFP4: routed experts alone, in DeepSeek every MLP; dense models whole, with an FP8 KV cache."""
     if not fields["n_moe_layers"]:
         return _all("mxfp4") | {"checkpoint_kv": "fp8"}
-    return _all("mxfp4", kept=("attn",) if fields["family"] == "deepseek" else ("attn", "mlp", "shared"))
+    return _all("mxfp4", kept=("attn",) if fields["model_family"] == "deepseek" else ("attn", "mlp", "shared"))

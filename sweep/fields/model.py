@@ -63,7 +63,7 @@ FIELDS = (
         column=False,
     ),
     Field(
-        key="model.family",
+        key="model.model_family",
         doc="Model family, to group results. Moves nothing: a label.",
         kind="text",
         default="",

@@ -20,7 +20,7 @@ MODELS = list_models()
 
 def total_params(fields):
     p = default_records(1).view(np.recarray)[0]
-    set_values(p, {k: v for k, v in fields.items() if k not in ("family", "name", "source")})
+    set_values(p, fields)
     d = np.zeros(1, DERIVED).view(np.recarray)[0]
     parameter_counts(p, d)
     return float(d.params_total), float(d.params_active)
