@@ -113,4 +113,6 @@ def _mxfp4(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
     """AMD's MXFP4: routed experts alone, in DeepSeek every MLP; dense models whole, with an FP8 KV cache."""
     if not fields["n_moe_layers"]:
         return _all("mxfp4") | {"checkpoint_kv": "fp8"}
-    return _all("mxfp4", kept=("attn",) if fields["model_family"] == "deepseek" else ("attn", "mlp", "shared"))
+    return _all(
+        "mxfp4", kept=("attn",) if fields["model_family"] == "deepseek" else ("attn", "mlp", "shared")
+    )
