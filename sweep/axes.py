@@ -99,7 +99,10 @@ class Grid:
 
     def codes(self, start: int, stop: int) -> list[np.ndarray]:
         """Choice index of each axis for rows [start, stop)."""
-        rows = np.arange(start, stop, dtype=np.int64)
+        return self.codes_of(np.arange(start, stop, dtype=np.int64))
+
+    def codes_of(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Choice index of each axis for row numbers `rows`."""
         return [rows // stride % radix for stride, radix in zip(self.strides(), self.radices, strict=True)]
 
     def packed(self) -> PackedGrid:
@@ -149,11 +152,17 @@ def group_axis(
 
 def scalar_axis(field: Field, values: Sequence[Any]) -> Axis:
     """Axis of one field; one that no kernel reads has no columns and shows as a label only."""
-    labels = (Label(field.name, tuple(values), field),)
+    labels = (label(field, values),)
     if not field.column:
         return Axis(field.key, (), np.empty((len(values), 0)), labels)
     table = np.array([[encode(field, v)] for v in values])
     return Axis(field.key, (field.name,), table, labels)
+
+
+def label(field: Field, values: Iterable[Any]) -> Label:
+    """Label of a field's values. An SLO's limit shares its name with the result it bounds, so it says whose it is."""
+    name = f"slo_{field.name}" if field.group == "slo" else field.name
+    return Label(name, tuple(values), field)
 
 
 def product_axis(first: Axis, second: Axis, extra: dict[str, np.ndarray]) -> Axis:

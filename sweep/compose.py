@@ -22,6 +22,7 @@ from sweep.axes import (
     Grid,
     Label,
     group_axis,
+    label,
     product_axis,
     rank,
     scalar_axis,
@@ -165,7 +166,7 @@ def _group_axis(composition: Composition, group: str, swept: set[str]) -> Axis:
     labels: list[Label] = []
     if group in SPREAD:
         shown = [f for f in columns if len({values[f.name] for values in choices}) > 1]
-        labels = [Label(f.name, tuple(values[f.name] for values in choices), f) for f in shown]
+        labels = [label(f, (values[f.name] for values in choices)) for f in shown]
     axis = group_axis(group, names, encoded, (x for x in labels if x.name != group))
     return with_column(axis, "hardware_index", range(axis.radix)) if group == "hardware" else axis
 
@@ -197,11 +198,11 @@ def _usd(book: Values, hardware: Values) -> float:
 
 def _with_shown(axes: list[Axis], composition: Composition) -> list[Axis]:
     """The inputs that results always show join as constant labels of the first axis."""
-    present = {label.name for axis in axes for label in axis.labels}
+    present = {shown.name for axis in axes for shown in axis.labels}
     by_name = {f.name: f for f in field_by_key().values()}
     constant = [by_name[n] for n in SHOWN if n not in present]
     first = axes[0]
-    labels = [Label(f.name, (composition.base[f.group][f.name],) * first.radix, f) for f in constant]
+    labels = [label(f, (composition.base[f.group][f.name],) * first.radix) for f in constant]
     return [Axis(first.name, first.columns, first.table, (*first.labels, *labels)), *axes[1:]]
 
 

@@ -1,0 +1,141 @@
+"""Rows of a grid through the kernel, in blocks, each block to a frame, a part on disk and a summary."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernels.grid import evaluate_rows
+from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT
+from sweep.axes import Grid
+from sweep.fields import record_dtype
+from sweep.frame import Floats, FrameBuilder
+from sweep.frontier import Summariser, Summary
+from sweep.parts import write_part
+
+LOAD_ONLY = frozenset(
+    "concurrency num_prompts request_rate arrival load length_range prefix_hit_rate "
+    "ttft_ms tpot_ms e2e_ms usd_per_gpu_hour utilization".split()
+)
+"""Input columns that `kernels.resolve` does not read: their axes do not resolve the deployment again."""
+COUNTS = "servesweep_counts"
+"""Key of a part's metadata with the counts of its block, rows that were not kept included."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Evaluates rows of `grid` with `fitted` coefficients, shape (hardware, engine, N_OPS, N_COEF)."""
+
+    grid: Grid
+    fitted: Floats
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Results of rows [start, stop), shape (stop - start, N_OUT)."""
+        packed = self.grid.packed()
+        inputs = np.zeros(1, record_dtype())
+        flat = inputs.view(np.float64)
+        flat[:] = packed.base
+        results = np.empty(stop - start, RESULT)
+        matrix = results.view(np.float64).reshape(-1, N_OUT)
+        resolving = np.array([not LOAD_ONLY.issuperset(axis.columns) for axis in self.grid.axes])
+        evaluate_rows(
+            inputs,
+            flat,
+            np.zeros(1, DERIVED),
+            np.zeros(2, record_dtype()),
+            np.zeros(2, DERIVED),
+            np.zeros(1, REPLAY),
+            packed.axis_field_offsets,
+            packed.axis_fields,
+            packed.axis_value_offsets,
+            packed.axis_values,
+            packed.radices,
+            resolving,
+            self.fitted,
+            start,
+            stop,
+            results,
+            matrix,
+        )
+        return matrix
+
+    @cached_property
+    def builder(self) -> FrameBuilder:
+        return FrameBuilder(self.grid)
+
+    @cached_property
+    def summariser(self) -> Summariser:
+        return Summariser(self.grid)
+
+    def frame(self, start: int, stop: int) -> pl.DataFrame:
+        """Result table of rows [start, stop)."""
+        return self.builder.frame(np.arange(start, stop, dtype=np.int64), self.block(start, stop))
+
+    def frame_of(self, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
+        """Result table of any few rows, the same values as in their block."""
+        results = [self.block(int(row), int(row) + 1) for row in rows]
+        return self.builder.frame(rows, np.concatenate(results) if results else np.empty((0, N_OUT)))
+
+
+@dataclass(frozen=True)
+class BlockJob:
+    """What a worker needs to do one block: picklable, the same for threads, processes and a cluster."""
+
+    evaluator: Evaluator
+    block_rows: int
+    keep: str
+    folder: Path | None
+    """Where parts go; None keeps nothing on disk (benchmarks)."""
+
+    @property
+    def n_blocks(self) -> int:
+        return -(-self.evaluator.grid.n_rows // self.block_rows)
+
+    def rows_of(self, index: int) -> tuple[int, int]:
+        """First row of block `index` and the row after its last."""
+        start = index * self.block_rows
+        return start, min(start + self.block_rows, self.evaluator.grid.n_rows)
+
+    def do(self, index: int) -> tuple[int, Summary]:
+        """Evaluate a block, write its part, return its summary."""
+        frame = self.evaluator.frame(*self.rows_of(index))
+        summary = self.evaluator.summariser.summary(frame)
+        if self.folder is not None:
+            counts = {"reasons": summary.reasons, "priced": summary.priced, "meets_slo": summary.meets_slo}
+            write_part(self.folder, index, _kept(frame, summary, self.keep), {COUNTS: json.dumps(counts)})
+        return index, summary
+
+    def recall(self, part: Path) -> Summary:
+        """Summary of a block that an earlier run finished, from its part."""
+        counts = json.loads(pl.read_parquet_metadata(part)[COUNTS])
+        return replace(self.evaluator.summariser.summary(pl.read_parquet(part)), **counts)
+
+
+def _kept(frame: pl.DataFrame, summary: Summary, keep: str) -> pl.DataFrame:
+    if keep == "feasible":
+        return frame.filter(pl.col("feasible"))
+    if keep == "frontier":
+        rows = np.unique(np.concatenate([p.row for p in (*summary.frontiers, summary.best)]))
+        return frame.filter(pl.col("row").is_in(pl.Series(rows)))
+    return frame
+
+
+def run_blocks(job: BlockJob, blocks: Iterable[int], settings: dict[str, object]) -> Iterator[tuple[int, Summary]]:
+    """Do `blocks` on the executor of the settings; summaries come as blocks finish, in any order."""
+    from joblib import Parallel, delayed, parallel_config
+
+    kind = str(settings["executor.kind"])
+    workers = int(str(settings["executor.workers"] or os.cpu_count() or 1))
+    backend = {"threads": "threading", "loky": "loky", "dask": "dask"}[kind]
+    with parallel_config(backend=backend, n_jobs=workers):
+        yield from Parallel(return_as="generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1)(
+            delayed(job.do)(index) for index in blocks
+        )

@@ -1,0 +1,90 @@
+"""Blocks of kernel results as polars frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernels.layout import RESULT_INDEX
+from kernels.reasons import OK
+from sweep.axes import Grid, Label
+from sweep.fields import record_dtype
+from sweep.results import FEASIBLE, KERNEL_COLUMNS, MEETS_SLO, ROW, Column
+
+Floats = npt.NDArray[np.float64]
+Codes = Sequence[npt.NDArray[np.int64]]
+
+SLO = ("ttft_ms", "tpot_ms", "e2e_ms")
+"""Limits in the input record and results they bound: the same names."""
+
+
+class FrameBuilder:
+    """Builds the frame of any rows of one grid; labels are made once and gathered per block."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._labels = [[label_series(label) for label in axis.labels] for axis in grid.axes]
+
+    def frame(self, rows: npt.NDArray[np.int64], results: Floats) -> pl.DataFrame:
+        """Frame of `rows` (row numbers) whose kernel results are `results`, shape (n, N_OUT)."""
+        codes = self.grid.codes_of(rows)
+        columns = [pl.Series(ROW.name, rows)]
+        for labels, code in zip(self._labels, codes, strict=True):
+            columns += [label.gather(code) for label in labels]
+        feasible = results[:, RESULT_INDEX["reason"]] == OK
+        columns.append(pl.Series(FEASIBLE.name, feasible))
+        columns.append(pl.Series(MEETS_SLO.name, self._meets_slo(results, codes, feasible)))
+        columns += [_series(c, results[:, RESULT_INDEX[c.name]]) for c in KERNEL_COLUMNS]
+        return pl.DataFrame(columns)
+
+    def _meets_slo(self, results: Floats, codes: Codes, feasible: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        meets = feasible.copy()
+        for name in SLO:
+            limit = column_values(self.grid, name, codes)
+            meets &= np.isnan(limit) | (results[:, RESULT_INDEX[name]] <= limit)
+        return meets
+
+
+def column_values(grid: Grid, column: str, codes: Codes) -> Floats:
+    """An input column over rows with these `codes`; one element where no axis sets it."""
+    for axis, code in zip(reversed(grid.axes), reversed(codes), strict=True):
+        if column in axis.columns:
+            return np.asarray(axis.table[code, axis.columns.index(column)], dtype=np.float64)
+    return grid.base[[(record_dtype().names or ()).index(column)]]
+
+
+def label_series(label: Label) -> pl.Series:
+    """One value per choice of an axis: numbers as numbers, words as an enumeration."""
+    values = list(label.values)
+    given = [v for v in values if v is not None]
+    kind = label.field.kind if label.field is not None else "text"
+    dtype: Any
+    if kind == "int":
+        dtype = pl.Int32 if all(abs(v) < 2**31 for v in given) else pl.Int64
+    elif kind == "float":
+        dtype = pl.Float64
+    elif kind == "bool":
+        dtype = pl.Boolean
+    else:
+        values = ["auto" if v is None else str(v) for v in values]
+        dtype = pl.Enum(list(dict.fromkeys(values)))
+    return pl.Series(label.name, values, dtype=dtype)
+
+
+def _series(column: Column, values: Floats) -> pl.Series:
+    """A kernel column in its result type; NaN (no answer) becomes null."""
+    if column.kind == "float":
+        return pl.Series(column.name, values.astype(np.float32)).fill_nan(None)
+    if column.kind == "bool":
+        return pl.Series(column.name, values > 0.0)
+    known = ~np.isnan(values)
+    whole = np.where(known, values, 0.0)
+    if column.kind == "count":
+        series = pl.Series(column.name, whole.astype(np.int64))
+    else:
+        series = pl.Series(column.name, whole.astype(np.uint32)).cast(pl.Enum(list(column.choices)))
+    return series if known.all() else series.zip_with(pl.Series(known), pl.Series([None], dtype=series.dtype))

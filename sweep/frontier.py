@@ -1,0 +1,149 @@
+"""The Pareto frontier and the cheapest deployments, kept while blocks stream by.
+
+Only comparable rows compete: a scenario is what is given (model, workload, SLO, price book), the rest is the
+design. Both summaries are exact whatever the order and size of blocks: ties go to the lower row number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernels.pareto import cheapest_mask, pareto_mask
+from sweep.axes import FASTEST, Axis, Grid, Label
+
+COST = "usd_per_m_total"
+FRONTIERS = ("tpot_ms", "ttft_ms")
+"""Latencies that cost is weighed against, one frontier each."""
+SCENARIO = ("model", "workload", "slo", "price")
+
+
+class Grouping:
+    """Group number of a row, from the choices of the axes whose labels `belongs` accepts."""
+
+    def __init__(self, grid: Grid, *groups: str) -> None:
+        self.grid = grid
+        self._ids = [_ids_of_choices(axis, groups) for axis in grid.axes]
+        self._sizes = [int(ids.max()) + 1 for ids in self._ids]
+        self.count = prod(self._sizes)
+
+    def of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Group numbers of `rows`."""
+        group = np.zeros(rows.shape[0], dtype=np.int64)
+        for ids, size, codes in zip(self._ids, self._sizes, self.grid.codes_of(rows), strict=True):
+            if size > 1:
+                group = group * size + ids[codes]
+        return group
+
+
+def _ids_of_choices(axis: Axis, groups: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    """A number per choice of an axis: choices that agree on every label of `groups` share one."""
+    labels = [label for label in axis.labels if _group_of(axis, label) in groups]
+    keys = [tuple(label.values[i] for label in labels) for i in range(axis.radix)]
+    number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return np.array([number[key] for key in keys], dtype=np.int64)
+
+
+def _group_of(axis: Axis, label: Label) -> str:
+    """Config group that a label belongs to; a label without a field names a group's choices itself."""
+    if axis.name in FASTEST:
+        return ""
+    return label.name if label.field is None else label.field.group
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows with their group and two coordinates, in row order."""
+
+    row: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int64]
+    x: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+
+    @staticmethod
+    def none() -> Points:
+        empty = np.empty(0)
+        return Points(empty.astype(np.int64), empty.astype(np.int64), empty, empty)
+
+    def take(self, keep: npt.NDArray[np.bool_]) -> Points:
+        return Points(self.row[keep], self.group[keep], self.x[keep], self.y[keep])
+
+    def joined(self, other: Points) -> Points:
+        row = np.concatenate([self.row, other.row])
+        order = np.argsort(row, kind="stable")
+        return Points(
+            row[order],
+            np.concatenate([self.group, other.group])[order],
+            np.concatenate([self.x, other.x])[order],
+            np.concatenate([self.y, other.y])[order],
+        )
+
+
+def pareto(points: Points) -> Points:
+    """Points of their group that no other dominates (smaller is better); of equal ones the lowest row."""
+    names, dense = np.unique(points.group, return_inverse=True)
+    order = np.argsort(points.x, kind="stable")
+    return points.take(pareto_mask(order, dense, points.x, points.y, max(1, names.size)))
+
+
+def cheapest(points: Points) -> Points:
+    """The point of each group with the smallest y; of equal ones the lowest row."""
+    names, dense = np.unique(points.group, return_inverse=True)
+    return points.take(cheapest_mask(dense, points.y, max(1, names.size)))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is kept of rows seen so far: one frontier per latency, the cheapest that meet the SLO, and counts."""
+
+    frontiers: tuple[Points, ...]
+    best: Points
+    reasons: dict[str, int]
+    priced: int
+    meets_slo: int
+
+    def joined(self, other: Summary) -> Summary:
+        pairs = zip(self.frontiers, other.frontiers, strict=True)
+        names = dict.fromkeys([*self.reasons, *other.reasons])
+        return Summary(
+            frontiers=tuple(pareto(a.joined(b)) for a, b in pairs),
+            best=cheapest(self.best.joined(other.best)),
+            reasons={n: self.reasons.get(n, 0) + other.reasons.get(n, 0) for n in names},
+            priced=self.priced + other.priced,
+            meets_slo=self.meets_slo + other.meets_slo,
+        )
+
+    @staticmethod
+    def nothing() -> Summary:
+        return Summary(tuple(Points.none() for _ in FRONTIERS), Points.none(), {}, 0, 0)
+
+
+class Summariser:
+    """Summarises frames of one grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._scenario = Grouping(grid, *SCENARIO)
+        self._accelerator = Grouping(grid, *SCENARIO, "hardware")
+
+    def summary(self, frame: pl.DataFrame) -> Summary:
+        """Summary of a block, from the values as they are stored."""
+        priced = frame.filter(pl.col("feasible") & pl.col(COST).is_not_null())
+        meeting = priced.filter(pl.col("meets_slo"))
+        counts = frame["reason"].value_counts(sort=False)
+        return Summary(
+            frontiers=tuple(pareto(_points(priced, latency, self._scenario)) for latency in FRONTIERS),
+            best=cheapest(_points(meeting, FRONTIERS[0], self._accelerator)),
+            reasons=dict(sorted(zip(counts["reason"].cast(pl.String).to_list(), counts["count"].to_list(), strict=True))),
+            priced=priced.height,
+            meets_slo=int(frame["meets_slo"].sum()),
+        )
+
+
+def _points(frame: pl.DataFrame, latency: str, grouping: Grouping) -> Points:
+    row = frame["row"].to_numpy()
+    x = frame[latency].cast(pl.Float64).to_numpy()
+    return Points(row, grouping.of(row), x, frame[COST].cast(pl.Float64).to_numpy())
