@@ -124,11 +124,13 @@ def _kept(frame: pl.DataFrame, summary: Summary, keep: str) -> pl.DataFrame:
         return frame.filter(pl.col("feasible"))
     if keep == "frontier":
         rows = np.unique(np.concatenate([p.row for p in (*summary.frontiers, summary.best)]))
-        return frame.filter(pl.col("row").is_in(pl.Series(rows)))
+        return frame.filter(np.isin(frame["row"].to_numpy(), rows))
     return frame
 
 
-def run_blocks(job: BlockJob, blocks: Iterable[int], settings: dict[str, object]) -> Iterator[tuple[int, Summary]]:
+def run_blocks(
+    job: BlockJob, blocks: Iterable[int], settings: dict[str, object]
+) -> Iterator[tuple[int, Summary]]:
     """Do `blocks` on the executor of the settings; summaries come as blocks finish, in any order."""
     from joblib import Parallel, delayed, parallel_config
 

@@ -41,7 +41,9 @@ class FrameBuilder:
         columns += [_series(c, results[:, RESULT_INDEX[c.name]]) for c in KERNEL_COLUMNS]
         return pl.DataFrame(columns)
 
-    def _meets_slo(self, results: Floats, codes: Codes, feasible: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _meets_slo(
+        self, results: Floats, codes: Codes, feasible: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
         meets = feasible.copy()
         for name in SLO:
             limit = column_values(self.grid, name, codes)
@@ -86,5 +88,6 @@ def _series(column: Column, values: Floats) -> pl.Series:
     if column.kind == "count":
         series = pl.Series(column.name, whole.astype(np.int64))
     else:
-        series = pl.Series(column.name, whole.astype(np.uint32)).cast(pl.Enum(list(column.choices)))
+        words = pl.Series(column.name, list(column.choices), dtype=pl.Enum(list(column.choices)))
+        series = words.gather(whole.astype(np.int64))
     return series if known.all() else series.zip_with(pl.Series(known), pl.Series([None], dtype=series.dtype))

@@ -137,7 +137,11 @@ class Summariser:
         return Summary(
             frontiers=tuple(pareto(_points(priced, latency, self._scenario)) for latency in FRONTIERS),
             best=cheapest(_points(meeting, FRONTIERS[0], self._accelerator)),
-            reasons=dict(sorted(zip(counts["reason"].cast(pl.String).to_list(), counts["count"].to_list(), strict=True))),
+            reasons=dict(
+                sorted(
+                    zip(counts["reason"].cast(pl.String).to_list(), counts["count"].to_list(), strict=True)
+                )
+            ),
             priced=priced.height,
             meets_slo=int(frame["meets_slo"].sum()),
         )

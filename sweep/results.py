@@ -29,35 +29,72 @@ class Column:
 
 
 ROW = Column("row", "", "Row number in the grid: the last axis varies fastest.", "count")
-FEASIBLE = Column("feasible", "", "Whether the deployment is legal and fits; the other figures then exist.", "bool")
-MEETS_SLO = Column("meets_slo", "", "Feasible, and every limit of the SLO is met by the mean over requests.", "bool")
+FEASIBLE = Column(
+    "feasible", "", "Whether the deployment is legal and fits; the other figures then exist.", "bool"
+)
+MEETS_SLO = Column(
+    "meets_slo", "", "Feasible, and every limit of the SLO is met by the mean over requests.", "bool"
+)
 
 KERNEL_COLUMNS = (
     Column("reason", "", "Why there is no answer; empty where there is one.", "choice", REASONS),
-    Column("gpus", "", "GPUs of one replica: tp x attention_dp x pp x cp, all pools together.", "count", title="GPUs"),
-    Column("over_ceiling", "", "Concurrency is above what fits: requests queue and TTFT contains the wait.", "bool"),
+    Column(
+        "gpus",
+        "",
+        "GPUs of one replica: tp x attention_dp x pp x cp, all pools together.",
+        "count",
+        title="GPUs",
+    ),
+    Column(
+        "over_ceiling",
+        "",
+        "Concurrency is above what fits: requests queue and TTFT contains the wait.",
+        "bool",
+    ),
     Column("saturated", "", "The offered rate is above what the deployment can serve.", "bool"),
-    Column("bound", "", "What binds the decode step, or capacity where memory limits the batch.", "choice", BOUND_NAMES),
+    Column(
+        "bound",
+        "",
+        "What binds the decode step, or capacity where memory limits the batch.",
+        "choice",
+        BOUND_NAMES,
+    ),
     Column("weights_gib_per_gpu", "GiB", "Weights on the fullest GPU.", title="weights"),
     Column("weights_attention_gib_per_gpu", "GiB", "Attention projections among them."),
     Column("weights_mlp_gib_per_gpu", "GiB", "Dense MLPs among them."),
     Column("weights_experts_gib_per_gpu", "GiB", "Routed experts among them."),
-    Column("weights_other_gib_per_gpu", "GiB", "Embedding, LM head, router, shared experts and the rest among them."),
+    Column(
+        "weights_other_gib_per_gpu",
+        "GiB",
+        "Embedding, LM head, router, shared experts and the rest among them.",
+    ),
     Column("activation_gib_per_gpu", "GiB", "Peak activations of a step of the whole token budget."),
     Column("reserve_gib_per_gpu", "GiB", "Graphs, communication buffers and driver context."),
     Column("kv_pool_gib_per_gpu", "GiB", "What is left for the KV cache."),
     Column("kv_bytes_per_token_per_gpu", "B", "KV cache of one token on one GPU."),
     Column("kv_capacity_tokens", "tokens", "KV cache of one engine (one DP rank), as it prints it.", "count"),
     Column("kv_capacity_tokens_total", "tokens", "KV cache of the whole deployment.", "count"),
-    Column("max_concurrency", "requests", "Requests of the longest length that fit at once, whole deployment."),
+    Column(
+        "max_concurrency", "requests", "Requests of the longest length that fit at once, whole deployment."
+    ),
     Column("min_memory_fraction", "", "Smallest gpu_memory_utilization at which one request fits."),
     Column("ttft_ms", "ms", "Time to first token, mean over requests, wait included.", title="TTFT"),
     Column("tpot_ms", "ms", "Time per output token, first excluded, mean over requests.", title="TPOT"),
     Column("itl_ms", "ms", "Gap between two tokens of one request, as its client sees it.", title="ITL"),
     Column("e2e_ms", "ms", "Whole request, mean over requests.", title="E2E latency"),
-    Column("output_tok_s_per_gpu", "tok/s/GPU", "Output tokens per second over all GPUs paid for.", title="output throughput"),
+    Column(
+        "output_tok_s_per_gpu",
+        "tok/s/GPU",
+        "Output tokens per second over all GPUs paid for.",
+        title="output throughput",
+    ),
     Column("total_tok_s_per_gpu", "tok/s/GPU", "Prompt and output tokens per second over all GPUs paid for."),
-    Column("tok_s_per_user", "tok/s", "Interactivity: output tokens per second that one user sees.", title="tokens/s/user"),
+    Column(
+        "tok_s_per_user",
+        "tok/s",
+        "Interactivity: output tokens per second that one user sees.",
+        title="tokens/s/user",
+    ),
     Column("requests_per_s", "1/s", "Requests per second of the whole deployment."),
     Column("resident", "requests", "Requests in the engine at once, mean; the others wait."),
     Column("step_ms", "ms", "One decode step at the operating point."),
@@ -79,7 +116,9 @@ KERNEL_COLUMNS = (
     Column("usd_per_m_total", "$/M tokens", "All cost over input and output tokens.", title="cost"),
     Column("joules_per_output_token", "J", "Facility energy per output token."),
     Column("output_tok_s_per_mw", "tok/s/MW", "Output tokens per second per MW of facility power."),
-    Column("prefill_tok_s_per_prefill_gpu", "tok/s/GPU", "Prompt tokens per second over the GPUs that prefill."),
+    Column(
+        "prefill_tok_s_per_prefill_gpu", "tok/s/GPU", "Prompt tokens per second over the GPUs that prefill."
+    ),
     Column("decode_tok_s_per_decode_gpu", "tok/s/GPU", "Output tokens per second over the GPUs that decode."),
 )
 """What the kernel computes, in the order of the results; `reason` becomes `feasible` and a word."""

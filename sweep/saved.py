@@ -39,7 +39,9 @@ def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
     try:
         document = yaml.safe_load(content)
         if document["servesweep"] != __version__:
-            raise UserError(f"was made by servesweep {document['servesweep']}, this is {__version__}", file=file)
+            raise UserError(
+                f"was made by servesweep {document['servesweep']}, this is {__version__}", file=file
+            )
         grid = Grid(
             name=str(document["grid"]),
             base=_record(document["base"], file),
@@ -50,7 +52,9 @@ def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
             given=tuple(document["given"]),
         )
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"is not the configuration of a run: {type(error).__name__} {error}", file=file) from None
+        raise UserError(
+            f"is not the configuration of a run: {type(error).__name__} {error}", file=file
+        ) from None
     return grid, document
 
 
@@ -78,7 +82,9 @@ def _record(groups: dict[str, dict[str, Any]], file: str) -> np.ndarray:
     values = {name: value for group in groups.values() for name, value in group.items()}
     names = record_dtype().names or ()
     if set(values) != set(names):
-        raise UserError(f"other inputs than this version has: {sorted(set(values) ^ set(names))[:5]}", file=file)
+        raise UserError(
+            f"other inputs than this version has: {sorted(set(values) ^ set(names))[:5]}", file=file
+        )
     return np.array([_encoded(name, values[name]) for name in names])
 
 
@@ -94,10 +100,12 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return {
         "name": axis.name,
         "labels": [
-            {"name": x.name, "key": x.field.key if x.field else None, "values": list(x.values)} for x in axis.labels
+            {"name": x.name, "key": x.field.key if x.field else None, "values": list(x.values)}
+            for x in axis.labels
         ],
         "sets": {
-            column: [decoded(fields.get(column), v) for v in axis.table[:, i]] for i, column in enumerate(axis.columns)
+            column: [decoded(fields.get(column), v) for v in axis.table[:, i]]
+            for i, column in enumerate(axis.columns)
         },
     }
 

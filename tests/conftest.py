@@ -3,7 +3,12 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A first example may compile a kernel.
+hypothesis.settings.register_profile("servesweep", deadline=None)
+hypothesis.settings.load_profile("servesweep")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,168 @@
+"""The sweep verb: compose, evaluate block by block, and leave one results directory that can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sweep.axes import Grid
+from sweep.coefficients import coefficients
+from sweep.compilation import announced
+from sweep.errors import UserError
+from sweep.evaluate import BlockJob, Evaluator, run_blocks
+from sweep.frontier import FRONTIERS, Summary
+from sweep.manifest import FILE as MANIFEST
+from sweep.manifest import manifest
+from sweep.parts import parquet_bytes, sound_parts, write_atomic
+from sweep.progress import progress
+from sweep.saved import FILE as CONFIG
+from sweep.saved import dumped, loaded
+
+PARTS = "parts"
+FRONTIER = "frontier.parquet"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One results directory and the grid whose results it holds."""
+
+    folder: Path
+    grid: Grid
+    block_rows: int
+
+    @cached_property
+    def job(self) -> BlockJob:
+        fitted = coefficients(self.grid.hardware, str(self.grid.settings["fidelity.level"]))
+        keep = str(self.grid.settings["output.keep"])
+        return BlockJob(Evaluator(self.grid, fitted), self.block_rows, keep, self.folder / PARTS)
+
+    @property
+    def coefficients_digest(self) -> str:
+        return hashlib.sha256(np.ascontiguousarray(self.job.evaluator.fitted).tobytes()).hexdigest()
+
+
+def main(argv: Sequence[str]) -> int:
+    """`servesweep [sweep] [-m] [overrides]`."""
+    from sweep.hydra_sweeper import compose_grid
+
+    overrides, config_dirs = _arguments(argv)
+    grid = compose_grid(overrides, config_dirs=config_dirs)
+    run = start(grid)
+    finish(run, *evaluate(run))
+    return 0
+
+
+def resume(path: str | Path) -> int:
+    """`servesweep resume DIR`: evaluates only the blocks that are missing or damaged."""
+    run = reopen(Path(path))
+    finish(run, *evaluate(run))
+    return 0
+
+
+def _arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Overrides, and folders of `--config-dir`. `-m` changes nothing: a sweep is a sweep with or without it."""
+    overrides: list[str] = []
+    config_dirs: list[Path] = []
+    rest = iter(argv)
+    for argument in rest:
+        if argument in ("-m", "--multirun"):
+            continue
+        if argument == "--config-dir" or argument.startswith("--config-dir="):
+            value = argument.partition("=")[2] or next(rest, "")
+            config_dirs.append(Path(value))
+        elif argument.startswith("-"):
+            raise UserError(
+                f"unknown option {argument}", allowed="-m, --config-dir DIR, group=choice, key=value"
+            )
+        else:
+            overrides.append(argument)
+    return overrides, config_dirs
+
+
+def start(grid: Grid) -> Run:
+    """A new results directory with the run's configuration in it."""
+    given = grid.settings["output.dir"]
+    folder = Path(given) if given else _new_folder(grid.name)
+    if (folder / CONFIG).exists():
+        raise UserError(f"holds a run already: servesweep resume {folder}", field="output.dir", value=given)
+    run = Run(folder, grid, int(grid.settings["executor.block_rows"]))
+    try:
+        (folder / PARTS).mkdir(parents=True, exist_ok=True)
+        extra = {"block_rows": run.block_rows, "coefficients_sha256": run.coefficients_digest}
+        write_atomic(folder / CONFIG, dumped(grid, extra))
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", field="output.dir", value=folder) from None
+    return run
+
+
+def _new_folder(name: str) -> Path:
+    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{name}"
+    candidates = (Path("results") / f"{stem}{suffix}" for suffix in ("", *(f"-{i}" for i in range(2, 1000))))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def reopen(folder: Path) -> Run:
+    """The run whose configuration a results directory holds."""
+    file = folder / CONFIG
+    if not file.is_file():
+        raise UserError("is not a results directory: it has no config.yaml", field="resume", value=folder)
+    grid, document = loaded(file.read_bytes(), str(file))
+    (folder / PARTS).mkdir(exist_ok=True)
+    run = Run(folder, grid, int(document["block_rows"]))
+    if run.coefficients_digest != document.get("coefficients_sha256"):
+        raise UserError("was priced with other coefficients than this installation has", file=str(file))
+    return run
+
+
+def evaluate(run: Run) -> tuple[Summary, dict[str, Any]]:
+    """Evaluate the blocks that are not on disk; the summary of all rows and figures of the run."""
+    job = run.job
+    done = sound_parts(run.folder / PARTS)
+    missing = [i for i in range(job.n_blocks) if i not in done]
+    with announced():
+        job.evaluator.summariser.summary(job.evaluator.frame_of(np.array([0])))
+    began = time.perf_counter()
+    summary = reduce(Summary.joined, (job.recall(path) for path in done.values()), Summary.nothing())
+    rows = sum(stop - begin for begin, stop in map(job.rows_of, missing))
+    with progress(run.grid.n_rows, run.grid.n_rows - rows) as advance:
+        for index, block in run_blocks(job, missing, run.grid.settings):
+            summary = summary.joined(block)
+            begin, stop = job.rows_of(index)
+            advance(stop - begin)
+    seconds = time.perf_counter() - began
+    return summary, {"evaluated_rows": rows, "seconds": round(seconds, 3), "resumed_blocks": len(done)}
+
+
+def frontier_frame(run: Run, summary: Summary) -> pl.DataFrame:
+    """Rows on any frontier or cheapest for an accelerator, with one mark each, in row order."""
+    marks = {f"frontier_{name}": p for name, p in zip(FRONTIERS, summary.frontiers, strict=True)}
+    marks["best_for_accelerator"] = summary.best
+    rows = np.unique(np.concatenate([p.row for p in marks.values()]))
+    frame = run.job.evaluator.frame_of(rows)
+    return frame.with_columns(pl.Series(mark, np.isin(rows, points.row)) for mark, points in marks.items())
+
+
+def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
+    """Write what a run leaves beside its parts, and tell the person."""
+    frame = frontier_frame(run, summary)
+    write_atomic(run.folder / FRONTIER, parquet_bytes(frame))
+    parts = sound_parts(run.folder / PARTS)
+    write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, figures))
+    n, rate = run.grid.n_rows, figures["evaluated_rows"] / max(figures["seconds"], 1e-9)
+    feasible = summary.reasons.get("", 0)
+    print(
+        f"{n:,} rows, {feasible:,} feasible, {summary.meets_slo:,} meet the SLO;"
+        f" {figures['evaluated_rows']:,} evaluated in {figures['seconds']:.1f} s ({rate:,.0f} rows/s)",
+        file=sys.stderr,
+    )
+    print(run.folder)

@@ -1,0 +1,24 @@
+"""`servesweep resume DIR`: continue an interrupted sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweep.errors import UserError
+
+HELP = """usage: servesweep resume DIR
+
+Continues the run whose results directory is DIR: only blocks that are missing or damaged are evaluated again.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    if any(a in ("-h", "--help") for a in argv):
+        print(HELP, end="")
+        return 0
+    if len(argv) != 1:
+        raise UserError("takes one results directory")
+    from sweep.run import resume
+
+    return resume(argv[0])

@@ -1,0 +1,134 @@
+"""A sweep's results directory: what is in it, and what it does not depend on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from kernels.layout import RESULT_COLUMNS
+from sweep import evaluate as evaluate_module
+from sweep.errors import UserError
+from sweep.hydra_sweeper import compose_grid
+from sweep.results import KERNEL_COLUMNS
+from sweep.run import Run, evaluate, finish, main, start
+
+GRID = (
+    "model=llama_3_1_8b,qwen3_30b_a3b",
+    "hardware=h100_sxm,l40s",
+    "precision=checkpoint,fp8_kv8",
+    "parallelism=tp1,tp8,dp8_ep8",
+    "workload.concurrency=1,8,64,512",
+)
+
+
+def a_run(folder: Path, *overrides: str, block_rows: int = 40, workers: int = 2) -> Run:
+    settings = (f"output.dir={folder}", f"executor.block_rows={block_rows}", f"executor.workers={workers}")
+    run = start(compose_grid([*GRID, *settings, "output.report=false", *overrides]))
+    finish(run, *evaluate(run))
+    return run
+
+
+def rows_of(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "parts" / "*.parquet").sort("row")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return a_run(tmp_path_factory.mktemp("run") / "results")
+
+
+def test_every_kernel_column_is_declared_and_no_other() -> None:
+    assert tuple(c.name for c in KERNEL_COLUMNS) == RESULT_COLUMNS
+
+
+def test_every_row_is_in_the_result_with_an_answer_or_a_reason(run: Run) -> None:
+    frame = rows_of(run.folder)
+    assert frame["row"].to_list() == list(range(96))
+    assert (frame["feasible"] == (frame["reason"] == "")).all()
+    answered = frame.filter(pl.col("feasible"))
+    for column in ("ttft_ms", "tpot_ms", "e2e_ms", "output_tok_s_per_gpu", "step_ms"):
+        assert answered[column].is_not_null().all()
+        assert frame.filter(~pl.col("feasible"))[column].is_null().all()
+
+
+def test_no_number_is_nan_or_infinite(run: Run) -> None:
+    frame = rows_of(run.folder)
+    for column in frame.select(pl.col(pl.Float32, pl.Float64)).columns:
+        assert frame[column].drop_nulls().is_finite().all(), column
+
+
+def test_every_axis_is_a_column(run: Run) -> None:
+    frame = rows_of(run.folder)
+    assert (
+        frame.group_by("model", "hardware", "precision", "parallelism", "concurrency").len()["len"].max() == 1
+    )
+    assert set(frame["tp"]) == {1, 8}
+
+
+def test_values_do_not_depend_on_block_size_or_workers(run: Run, tmp_path: Path) -> None:
+    other = a_run(tmp_path / "other", block_rows=7, workers=1)
+    assert_frame_equal(rows_of(run.folder), rows_of(other.folder), check_exact=True)
+    assert (run.folder / "frontier.parquet").read_bytes() == (other.folder / "frontier.parquet").read_bytes()
+
+
+def test_the_same_block_size_gives_the_same_bytes(run: Run, tmp_path: Path) -> None:
+    other = a_run(tmp_path / "other", workers=1)
+    names = sorted(p.name for p in (run.folder / "parts").iterdir())
+    assert names == sorted(p.name for p in (other.folder / "parts").iterdir())
+
+
+def test_processes_give_the_same_bytes_as_threads(run: Run, tmp_path: Path) -> None:
+    other = a_run(tmp_path / "other", "executor=loky")
+    names = sorted(p.name for p in (run.folder / "parts").iterdir())
+    assert names == sorted(p.name for p in (other.folder / "parts").iterdir())
+
+
+def test_a_row_by_itself_has_the_values_of_its_block(run: Run) -> None:
+    rows = np.array([3, 41, 95])
+    assert_frame_equal(
+        run.job.evaluator.frame_of(rows),
+        rows_of(run.folder).filter(pl.col("row").is_in(rows.tolist())),
+        check_exact=True,
+    )
+
+
+@pytest.mark.parametrize("keep", ["feasible", "frontier"])
+def test_keeping_less_changes_neither_frontier_nor_counts(run: Run, tmp_path: Path, keep: str) -> None:
+    other = a_run(tmp_path / "other", f"output.keep={keep}")
+    assert (run.folder / "frontier.parquet").read_bytes() == (other.folder / "frontier.parquet").read_bytes()
+    ours, theirs = (json.loads((f / "manifest.json").read_text()) for f in (run.folder, other.folder))
+    assert ours["rows_by_reason"] == theirs["rows_by_reason"]
+    assert rows_of(other.folder).height < rows_of(run.folder).height
+
+
+def test_the_manifest_counts_every_row_once(run: Run) -> None:
+    content = json.loads((run.folder / "manifest.json").read_text())
+    assert sum(content["rows_by_reason"].values()) == content["rows"] == 96
+    assert {"python", "numpy", "numba", "polars", "hydra-core"} <= set(content["versions"])
+
+
+def test_axes_that_do_not_resolve_again_are_not_read_by_resolve() -> None:
+    kernels = Path(evaluate_module.__file__).parent.parent / "kernels"
+    resolved = "".join((kernels / f"{name}.py").read_text() for name in ("resolve", "memory", "params"))
+    for column in evaluate_module.LOAD_ONLY:
+        assert f"p.{column}" not in resolved.replace(f"p.{column}_", ""), column
+
+
+def test_the_last_line_names_the_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    assert main(["-m", "model=llama_3_1_8b", "workload.concurrency=1,2", "output.report=false"]) == 0
+    folder = Path(capsys.readouterr().out.splitlines()[-1])
+    assert rows_of(folder).height == 2
+    assert folder.parent == Path("results")
+
+
+def test_a_directory_that_holds_a_run_is_not_written_over(run: Run) -> None:
+    with pytest.raises(UserError, match="resume"):
+        a_run(run.folder)
