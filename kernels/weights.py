@@ -88,9 +88,20 @@ def class_width(dtype):
 
 
 @inlined
+def stored_width(dtype, stored_dtype, mean_width):
+    """Bytes per parameter of a class: the checkpoint's own mean where the class keeps the checkpoint's format.
+
+    The mean says what a mix costs: DeepSeek NVFP4 with its 16-bit query projections, int4 in groups of 32.
+    """
+    if dtype == stored_dtype and not np.isnan(mean_width):
+        return mean_width
+    return class_width(dtype)
+
+
+@inlined
 def attention_bytes(p, d):
     """Attention weights of the whole model as one rank of the TP group holds them."""
-    width = class_width(d.attn_dtype)
+    width = stored_width(d.attn_dtype, p.checkpoint_attn, p.checkpoint_attn_width)
     full_kv, window_kv = key_value_params(p)
     whole = replicated_attention_params(p)
     sharded = d.params_attn - full_kv - window_kv - whole
@@ -156,13 +167,16 @@ def stage_weights(stage, p, d):
     is_last = stage == LAST
 
     d.weights_attn_bytes = share * attention_bytes(p, d)
-    d.weights_mlp_bytes = dense_share * d.params_mlp / group * class_width(d.mlp_dtype)
+    mlp_width = stored_width(d.mlp_dtype, p.checkpoint_mlp, p.checkpoint_mlp_width)
+    d.weights_mlp_bytes = dense_share * d.params_mlp / group * mlp_width
     experts = 0.0
     if p.n_experts > 0.0:
         held = np.ceil(p.n_experts / d.moe_ep) / p.n_experts / d.moe_tp
-        experts = d.params_experts * held * class_width(d.expert_dtype) * expert_padding(p, d)
+        width = stored_width(d.expert_dtype, p.checkpoint_experts, p.checkpoint_experts_width)
+        experts = d.params_experts * held * width * expert_padding(p, d)
     d.weights_experts_bytes = moe_share * experts
-    d.weights_shared_bytes = moe_share * d.params_shared / group * class_width(d.shared_dtype)
+    shared_width = stored_width(d.shared_dtype, p.checkpoint_shared, p.checkpoint_shared_width)
+    d.weights_shared_bytes = moe_share * d.params_shared / group * shared_width
     d.weights_router_bytes = moe_share * d.params_router * class_width(d.router_dtype)
     d.weights_other_bytes = share * d.params_other * 2.0
     if layers > 0.0:
