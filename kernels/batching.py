@@ -111,26 +111,31 @@ def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts
 
 
 @kernel
-def wave_ttft_us(wave, clients, arrivals_us, burst, alone, full):
-    """Mean TTFT of one wave, us: the prompt's own service and a fluid queue in front of it.
+def queue_us(prompts, arrivals_us, service_us):
+    """Mean wait of `prompts` that arrive at random over `arrivals_us` at a server of `service_us` each, us.
 
-    `clients` prompts arrive evenly over `arrivals_us` (at once in wave 0) and leave one per `full` us.
+    x = n s - T is the work left when arrivals end: w = (x + sqrt(x^2 + 4 n s^2)) / 4, which is x / 2 (fluid) when
+    the server falls behind and rho s / (2 (1 - rho)) (M/D/1) when it keeps up.
     """
-    if wave == 0:
-        return max(alone, 0.5 * (clients + 1.0) * burst)
-    return alone + max(0.0, 0.5 * (clients * full - arrivals_us))
+    left = prompts * service_us - arrivals_us
+    return 0.25 * (left + np.sqrt(left * left + 4.0 * prompts * service_us * service_us))
 
 
 @kernel
-def follow_waves(clients, total_requests, spread_us, steps_us, burst, alone, full, extra_alone, extra_full):
+def follow_waves(clients, total_requests, spread_us, steps_us, step_us, bunch, burst, alone, full, extra_alone, extra_full, exclusive):
     """Means over a closed-loop run of one queue in front of prefill: (TTFT us, decode us, share of decode beside prefill).
 
     `clients` requests in flight, `total_requests` in all; `spread_us` width of one request's decode time over requests,
-    `steps_us` its decode time undisturbed; a prompt takes `alone` us by itself, one leaves per `full` us when they queue
-    (`burst` in the opening), and costs every decoding request `extra_alone` or `extra_full` us.
+    `steps_us` its decode time undisturbed in steps of `step_us`. A prompt takes `alone` us by itself, one leaves per
+    `full` us when they queue (`burst` in the opening), `bunch` of them with one step, and each costs every decoding
+    request `extra_alone` or `extra_full` us. Lengths that spread by less than a step keep requests in lockstep:
+    bunches that started together end together, whole waves where prefill is exclusive.
     """
     waves = max(1.0, total_requests / clients)
     n_waves = int(min(MAX_WAVES, np.ceil(waves)))
+    bunch = min(bunch, clients)
+    lockstep = spread_us < step_us
+    opening = 0.5 * (clients + bunch) * burst
     ttft_sum = 0.0
     decode_sum = 0.0
     prefill_sum = 0.0
@@ -139,13 +144,22 @@ def follow_waves(clients, total_requests, spread_us, steps_us, burst, alone, ful
     for wave in range(n_waves):
         last = wave == n_waves - 1
         weight = waves - wave if last else 1.0
-        ttft = wave_ttft_us(wave, clients, arrivals_us, burst, alone, full)
         busy_us = clients * (burst if wave == 0 else full)
-        crowd = 1.0 if wave == 0 else min(1.0, busy_us / max(arrivals_us, 1e-9))
         # half of the own wave still prefills after a request started, half of the next one before it ends
         others = 0.5 * (clients - 1.0) if last and waves <= MAX_WAVES else clients - 1.0
-        decode = steps_us + others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
-        ttft_sum += weight * ttft
+        crowd = 1.0
+        if wave == 0 or (lockstep and exclusive):
+            ttft = opening
+        elif lockstep:
+            ttft = max(alone, bunch * full)
+        else:
+            ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
+            crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
+        if lockstep and exclusive:
+            others = 0.5 * (clients - bunch)
+        stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
+        decode = steps_us + stall
+        ttft_sum += weight * max(ttft, alone)
         decode_sum += weight * decode
         prefill_sum += weight * min(decode, others * (crowd * full + (1.0 - crowd) * alone))
         weight_sum += weight
@@ -168,7 +182,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
     steps = intervals / gain
     decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts)
     pure = decode_step_us(decoding, context, p, d, c, parts)
-    _, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
+    burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
     alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
     exclusive = is_exclusive(p)
     ttft, decode, mixed_share = follow_waves(
@@ -176,11 +190,14 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
         total_requests,
         spread * steps * pure,
         steps * pure,
+        pure,
+        max(1.0, 1.0 / burst_share),
         burst,
         alone,
         full,
         alone if exclusive else max(0.0, alone - alone_steps * pure),
         full if exclusive else max(0.0, full - share * pure),
+        exclusive,
     )
     r.mixed_step_us = full / share * p.pp
     if decoding < clients:

@@ -119,11 +119,14 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
             total / prefill_ranks,
             (1.0 - p.length_range) / mean * steps * pure,
             steps * pure,
+            pure,
+            alone / full,
             full,
             alone,
             full,
             0.0,
             0.0,
+            True,
         )
         cycle = max(ttft + hop + decode, rank_clients * full)
         ttft = max(ttft, cycle - decode - hop)
