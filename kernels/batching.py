@@ -13,6 +13,8 @@ from kernels.speculation import draft_us, tokens_per_step
 from kernels.step import step_us
 
 MAX_WAVES = 12
+BRIDGE = 0.15
+"""Variance of a closed loop's backlog near saturation over that of an open queue: matched to request-by-request runs."""
 
 
 @kernel
@@ -114,11 +116,14 @@ def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts
 def queue_us(prompts, arrivals_us, service_us):
     """Mean wait of `prompts` that arrive at random over `arrivals_us` at a server of `service_us` each, us.
 
-    x = n s - T is the work left when arrivals end: w = (x + sqrt(x^2 + 4 n s^2)) / 4, which is x / 2 (fluid) when
-    the server falls behind and rho s / (2 (1 - rho)) (M/D/1) when it keeps up.
+    x = n s - T is the work left when arrivals end: w = (x + sqrt(x^2 + 4 v n s^2)) / 4, which is x / 2 (fluid) when
+    the server falls behind and rho s / (2 (1 - rho)) (M/D/1) when it keeps up. Exactly n arrive, so near rho = 1 the
+    backlog is a bridge, not a walk: v falls from 1 to BRIDGE.
     """
     left = prompts * service_us - arrivals_us
-    return 0.25 * (left + np.sqrt(left * left + 4.0 * prompts * service_us * service_us))
+    load = min(1.0, prompts * service_us / max(arrivals_us, 1e-9))
+    variance = 1.0 - (1.0 - BRIDGE) * load
+    return 0.25 * (left + np.sqrt(left * left + 4.0 * variance * prompts * service_us * service_us))
 
 
 @kernel
@@ -151,7 +156,7 @@ def follow_waves(clients, total_requests, spread_us, steps_us, step_us, bunch, b
         if wave == 0 or (lockstep and exclusive):
             ttft = opening
         elif lockstep:
-            ttft = max(alone, bunch * full)
+            ttft = max(alone, bunch * full if bunch > 1.0 else 1.5 * full)
         else:
             ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
             crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
