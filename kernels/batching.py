@@ -127,7 +127,20 @@ def queue_us(prompts, arrivals_us, service_us):
 
 
 @kernel
-def follow_waves(clients, total_requests, spread_us, steps_us, step_us, bunch, burst, alone, full, extra_alone, extra_full, exclusive):
+def follow_waves(
+    clients,
+    total_requests,
+    spread_us,
+    steps_us,
+    step_us,
+    bunch,
+    burst,
+    alone,
+    full,
+    extra_alone,
+    extra_full,
+    exclusive,
+):
     """Means over a closed-loop run of one queue in front of prefill: (TTFT us, decode us, share of decode beside prefill).
 
     `clients` requests in flight, `total_requests` in all; `spread_us` width of one request's decode time over requests,

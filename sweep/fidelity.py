@@ -1,0 +1,46 @@
+"""Coefficients of each rung of the fidelity ladder, for every accelerator of the catalogue and every engine."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.coefficients import N_COEF, N_OPS, roofline_coefficients
+from sweep.catalog.hardware import hardware_names
+from sweep.errors import UserError, nearest
+from sweep.fields.engine import ENGINES
+
+Coefficients = npt.NDArray[np.float64]
+RUNGS = ("roofline", "fitted")
+
+
+@cache
+def coefficients_for(fidelity: str) -> Coefficients:
+    """Coefficients (hardware in catalogue order, engine, N_OPS, N_COEF) of a rung.
+
+    `roofline`: datasheet peaks. `fitted`: operator curves, then collectives, then the engine layer, each from
+    conf/hardware/fitted. Raises UserError for another name.
+    """
+    if fidelity == "roofline":
+        shape = (len(hardware_names()), len(ENGINES), N_OPS, N_COEF)
+        table = np.broadcast_to(roofline_coefficients(), shape).copy()
+    elif fidelity == "fitted":
+        table = _fitted()
+    else:
+        raise UserError(
+            "not a fidelity",
+            field="fidelity",
+            value=fidelity,
+            allowed=", ".join(RUNGS),
+            near=nearest(fidelity, RUNGS),
+        )
+    table.setflags(write=False)
+    return table
+
+
+def _fitted() -> Coefficients:
+    from sweep.catalog.fitted import load_fitted
+
+    return load_fitted(hardware_names()).coefficients

@@ -1,0 +1,246 @@
+"""`servesweep points IN OUT`: a table of deployments in, a table of estimates out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kernels.layout import BOUND_NAMES
+from kernels.reasons import OK
+from kernels.reasons import TEXT as REASONS
+from sweep.catalog.hardware import hardware_index, resolve_hardware
+from sweep.catalog.models import resolve_model
+from sweep.catalog.prices import DEFAULT_BOOK, price_of
+from sweep.errors import UserError
+from sweep.evaluation import evaluate
+from sweep.fidelity import coefficients_for
+from sweep.fields import by_name
+from sweep.fields.dtype_names import canonical
+from sweep.records import default_records, set_values
+from sweep.table_io import read_table, write_table
+from sweep.versions import encode_version
+
+ALIASES = {
+    "gpu": "hardware",
+    "gpu_mem_gib": "hbm_gib",
+    "quantization": "quantization",
+    "kv_dtype": "kv_cache_dtype",
+    "gpu_mem_util": "gpu_memory_utilization",
+    "engine": "backend",
+    "engine_version": "backend_version",
+}
+"""Column names of engine logs -> ours."""
+
+ENGINE_ALIASES = {
+    "tensorrt-llm": "trtllm",
+    "trt-llm": "trtllm",
+    "tensorrt_llm": "trtllm",
+    "vllm-rocm": "vllm",
+}
+
+PLAIN = (
+    "isl",
+    "osl",
+    "concurrency",
+    "tp",
+    "pp",
+    "attention_dp",
+    "moe_tp",
+    "moe_ep",
+    "max_model_len",
+    "gpu_memory_utilization",
+    "num_prompts",
+    "load",
+    "length_range",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "block_size",
+    "hbm_gib",
+    "usd_per_gpu_hour",
+    "request_rate",
+    "prefix_hit_rate",
+)
+"""Columns that are fields under their own name."""
+
+POOL = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep", "batch_size")
+
+CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "inferencex": {"length_range": 0.8},
+    "amd_ci": {"length_range": 0.8},
+    "vendor_lab": {"length_range": 1.0},
+}
+"""What a benchmark client does where its row does not say: public InferenceX runs draw lengths from [0.8, 1]."""
+DEFAULT_CLIENT = "inferencex"
+
+MODES = ("agg", "disagg")
+
+
+@dataclass
+class Row:
+    """One input row on its way to a kernel record."""
+
+    identity: object
+    error: str = ""
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    text = str(value).strip()
+    return text or None
+
+
+def _formats(row: Mapping[str, Any], quantized: bool, amd: bool) -> dict[str, object]:
+    """Number formats that the row asks for; a checkpoint that is quantised already keeps its own on a log's word."""
+    out: dict[str, object] = {}
+    linear, experts = _text(row.get("linear_dtype")), _text(row.get("expert_dtype"))
+    if linear is None and experts is None:
+        stated = _text(row.get("quantization")) or _text(row.get("precision")) or _text(row.get("dtype"))
+        format_ = canonical(stated, amd=amd) if stated else None
+        if stated and format_ is None:
+            raise UserError("unknown number format", field="precision", value=stated)
+        if format_ is not None and not (format_ in ("bfloat16", "float16") or quantized):
+            linear = experts = format_
+    out["linear_dtype"], out["expert_dtype"] = linear, experts
+    kv = _text(row.get("kv_cache_dtype"))
+    if kv is not None and kv.lower() not in ("auto",):
+        out["kv_cache_dtype"] = "fp8" if kv.lower().startswith("fp8") else kv
+    return out
+
+
+def _pools(row: Mapping[str, Any]) -> dict[str, object]:
+    """Fields of a disaggregated row."""
+    out: dict[str, object] = {"disaggregate": True}
+    for pool in ("prefill", "decode"):
+        out[f"{pool}_replicas"] = row.get(f"{pool}_workers")
+        for name in POOL:
+            out[f"{pool}_{name}"] = row.get(f"{pool}_{name}")
+    if row.get("concurrency") is None:
+        batch, dp, workers = (row.get(f"decode_{k}") for k in ("batch_size", "attention_dp", "workers"))
+        if batch is not None:
+            out["concurrency"] = int(batch) * int(dp or 1) * int(workers or 1)
+    return out
+
+
+def _columns(group: str, fields: Mapping[str, Any]) -> dict[str, object]:
+    """The fields of a catalogue entry that kernels read (short names are unique among these only)."""
+    known = by_name()
+    return {name: value for name, value in fields.items() if name in known and known[name].group == group}
+
+
+def row_values(row: Mapping[str, Any]) -> dict[str, object]:
+    """Field values (by short name) that one table row stands for.
+
+    Raises `UserError` for an unknown model, accelerator, engine or mode.
+    """
+    model_text = _text(row.get("model"))
+    hardware_text = _text(row.get("hardware"))
+    if model_text is None or hardware_text is None:
+        raise UserError(
+            "needs both a model and an accelerator", field="model" if model_text is None else "hardware"
+        )
+    mode = (_text(row.get("mode")) or "agg").lower()
+    if mode not in MODES:
+        raise UserError("not a mode", field="mode", value=mode, allowed=", ".join(MODES))
+    model = resolve_model(model_text)
+    hardware = resolve_hardware(hardware_text)
+    backend = (_text(row.get("backend")) or "vllm").lower()
+    values = {**_columns("model", model.fields), **_columns("hardware", hardware.fields), **model.precision}
+    values["hardware_index"] = hardware_index(hardware.name)
+    values["engine"] = ENGINE_ALIASES.get(backend, backend)
+    values["engine_version"] = encode_version(_text(row.get("backend_version")))
+    client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
+    values.update(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
+    quantized = any(
+        str(model.fields.get(k, "bfloat16")) not in ("bfloat16", "float16", "float32")
+        for k in ("checkpoint_mlp", "checkpoint_experts")
+    ) or bool(model.precision)
+    amd = str(hardware.fields.get("family", "")).startswith("cdna")
+    asked = {k: v for k, v in _formats(row, quantized, amd).items() if v is not None}
+    values.update(asked)
+    values.update({name: row[name] for name in PLAIN if row.get(name) is not None})
+    if row.get("concurrency") is None and row.get("batch_size") is not None:
+        values["concurrency"] = int(row["batch_size"]) * int(row.get("attention_dp") or 1)
+    if mode == "disagg":
+        values.update({k: v for k, v in _pools(row).items() if v is not None})
+    if values.get("usd_per_gpu_hour") is None:
+        values["usd_per_gpu_hour"] = price_of(DEFAULT_BOOK, hardware.name).usd_per_gpu_hour
+    return values
+
+
+def build_records(frame: pl.DataFrame) -> tuple[npt.NDArray[Any], list[str]]:
+    """Input records of a table's rows and, per row, why it is invalid ("" where it is not)."""
+    frame = frame.rename({k: v for k, v in ALIASES.items() if k in frame.columns and v not in frame.columns})
+    records = default_records(frame.height)
+    errors: list[str] = []
+    for i, row in enumerate(frame.iter_rows(named=True)):
+        try:
+            set_values(records[i], row_values(row))
+            errors.append("")
+        except UserError as error:
+            errors.append(error.message)
+        except (TypeError, ValueError, OverflowError) as error:
+            errors.append(f"impossible value: {error}")
+    return records, errors
+
+
+OUT_COLUMNS = (
+    "ttft_ms",
+    "tpot_ms",
+    "e2e_ms",
+    "output_tok_s_per_gpu",
+    "total_tok_s_per_gpu",
+    "weights_gib_per_gpu",
+    "kv_capacity_tokens",
+    "kv_capacity_tokens_total",
+    "max_concurrency",
+    "usd_per_m_input",
+    "usd_per_m_output",
+    "usd_per_m_total",
+)
+
+
+def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
+    """Estimates for a table of deployments (columns of the design's section 9), one output row per input row.
+
+    A row with an impossible value has status `invalid` and its reason; one that cannot run `infeasible`.
+    """
+    if "id" not in frame.columns:
+        frame = frame.with_row_index("id")
+    records, errors = build_records(frame)
+    invalid = np.array([bool(e) for e in errors])
+    evaluated = evaluate(records, coefficients_for(fidelity))
+    results = evaluated.results
+    reason_codes = results["reason"].astype(int)
+    reasons = [error or REASONS[code] for error, code in zip(errors, reason_codes, strict=True)]
+    status = np.where(invalid, "invalid", np.where(reason_codes == OK, "ok", "infeasible"))
+    columns: dict[str, object] = {"id": frame["id"], "status": status, "reason": reasons}
+    for name in OUT_COLUMNS:
+        column = np.where(invalid, np.nan, results[name])
+        columns[name] = pl.Series(column, nan_to_null=True)
+    columns["weights_gib"] = columns["weights_gib_per_gpu"]
+    columns["over_ceiling"] = np.where(invalid, False, results["over_ceiling"] > 0)
+    bound = results["bound"]
+    columns["bound"] = [None if np.isnan(b) else BOUND_NAMES[int(b)] for b in bound]
+    return pl.DataFrame(columns)
+
+
+def run(source: Path, target: Path, fidelity: str = "fitted") -> int:
+    """The verb: exit status 0, or 2 (by `UserError`) where no row could be priced."""
+    frame = read_table(source)
+    if frame.height == 0:
+        raise UserError("has no rows", file=str(source))
+    out = price_points(frame, fidelity)
+    if (out["status"] == "invalid").all():
+        raise UserError(f"no row could be priced; the first: {out['reason'][0]}", file=str(source))
+    write_table(out, target)
+    return 0
+
+
+__all__ = ["build_records", "price_points", "row_values", "run"]
