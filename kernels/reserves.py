@@ -19,10 +19,10 @@ SAMPLER_ROW_BYTES = 4.0
 VLLM_SORTLESS_SAMPLER = 1700.0
 VLLM_MOE_WORKSPACE = 1200.0
 """From this release on the expert kernels' workspace stays allocated between layers and under the sampler."""
-HELD_HIDDEN_STATES = 1.2
+HELD_HIDDEN_STATES = 1.22
 """16-bit hidden states of the whole budget that live beside the logits (fit, 1.0 expected)."""
-SAMPLER_CONSTANT_BYTES = 0.026 * GIB
-FORWARD_CONSTANT_BYTES = 0.27 * GIB
+SAMPLER_CONSTANT_BYTES = 0.032 * GIB
+FORWARD_CONSTANT_BYTES = 0.265 * GIB
 """GEMM workspaces and compiler scratch while a layer runs (fit)."""
 ENCODER_HIDDEN_STATES = 3.0
 """16-bit hidden states of the budget that a multimodal model adds: encoder output, its cache, merged embeddings."""
