@@ -84,6 +84,8 @@ def requests_held(d):
 @kernel
 def tightest_stage(p, d):
     """The kind of stage that holds the fewest requests."""
+    if p.pp <= 1.0:
+        return LAST
     tightest = LAST
     fewest = np.inf
     for stage in (LAST, MIDDLE, FIRST):
