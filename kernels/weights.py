@@ -93,7 +93,7 @@ def stored_width(dtype, stored_dtype, mean_width):
 
     The mean says what a mix costs: DeepSeek NVFP4 with its 16-bit query projections, int4 in groups of 32.
     """
-    if dtype == stored_dtype and not np.isnan(mean_width):
+    if dtype == stored_dtype and mean_width > 0.0:  # false for NaN, "auto"
         return mean_width
     return class_width(dtype)
 
