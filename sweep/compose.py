@@ -28,11 +28,12 @@ from sweep.axes import (
     scalar_axis,
     with_column,
 )
+from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import usd_in_table
 from sweep.errors import UserError, nearest
 from sweep.fields import encode, record_dtype
 from sweep.fields.check import checked
-from sweep.overrides import Setting
+from sweep.overrides import Setting, config_groups
 from sweep.schema import EXTRA, RUN_GROUPS, field_by_key, fields_of_group, group_schema
 
 Values = dict[str, Any]
@@ -62,6 +63,7 @@ class Composition:
     def __init__(self, config: DictConfig, settings: Sequence[Setting], loader: ConfigLoader) -> None:
         self.loader = loader
         self._loaded: dict[tuple[str, str], Values] = {}
+        self.files = config_groups(loader)
         self.settings = {s.key: s for s in settings}
         chosen = OmegaConf.to_container(config.hydra.runtime.choices)
         assert isinstance(chosen, dict)
@@ -79,8 +81,13 @@ class Composition:
             return self.base[group]
         if (group, name) not in self._loaded:
             pinned = {s.key.split(".", 1)[1]: s.values[0] for s in self._scalars(group) if not s.swept}
-            self._loaded[group, name] = {**load_choice(self.loader, group, name), **pinned}
+            self._loaded[group, name] = {**self._choice(group, name), **pinned}
         return self._loaded[group, name]
+
+    def _choice(self, group: str, name: str) -> Values:
+        if group == "model" and name not in self.files["model"]:
+            return dict(resolve_model(name).fields)
+        return load_choice(self.loader, group, name)
 
     def scalar_sweeps(self) -> list[Setting]:
         return [s for s in self.settings.values() if s.swept and not s.is_group]
@@ -122,9 +129,10 @@ def load_choice(loader: ConfigLoader, group: str, name: str) -> Values:
 
 
 def first_line(error: BaseException) -> str:
-    """The part of a library's message that a person needs."""
-    text = str(error.__cause__ or error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    """The part of a library's message that a person needs: its first line, with the one it introduces."""
+    lines = [line.strip() for line in str(error.__cause__ or error).splitlines() if line.strip()]
+    head = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    return head or type(error).__name__
 
 
 def grid_of(composition: Composition, name: str, overrides: Sequence[str]) -> Grid:

@@ -95,6 +95,8 @@ def _with_preset(lines: list[str], hydra: Hydra) -> list[str]:
     preset = parse(preset_axes(loader, grid, options), loader, file=f"conf/grid/{grid}.yaml")
     merged = {**{s.key: s for s in preset}, **settings}
     merged["grid"] = Setting("grid", (grid,), is_group=True, swept=False)
+    if "model.path" in merged:
+        merged["model"] = Setting("model", merged.pop("model.path").values, is_group=True, swept=True)
     return [*own, *(s.line() for s in merged.values())]
 
 

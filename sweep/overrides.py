@@ -16,6 +16,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from sweep.catalog.hardware import known_spelling
+from sweep.catalog.models import resolve_model
 from sweep.errors import UserError, nearest
 from sweep.fields.check import checked
 from sweep.schema import RUN_GROUPS, field_by_key, fields_of_group
@@ -35,8 +36,9 @@ class Setting:
     swept: bool
 
     def line(self) -> str:
-        """The override as Hydra reads it."""
-        return f"{self.key}={','.join(_quoted(v) for v in self.values)}"
+        """The override as Hydra reads it; a sweep over one value stays a sweep."""
+        values = ",".join(_quoted(v) for v in self.values)
+        return f"{self.key}=choice({values})" if self.swept and len(self.values) == 1 else f"{self.key}={values}"
 
 
 def config_groups(loader: ConfigLoader) -> dict[str, list[str]]:
@@ -83,6 +85,8 @@ def _setting(override: Override, groups: dict[str, list[str]], file: str | None)
         raise UserError("says how a run is done and cannot be swept", file=file, field=key)
     if key in groups:
         values = tuple(_known_choice(key, str(v), groups[key], file) for v in values)
+        # A model that no file of the tree describes is resolved by the catalogue, so Hydra must not look for it.
+        swept = swept or not set(values) <= set(groups[key])
     elif field is not None:
         values = tuple(checked(field, v, file=file) for v in values)
     return Setting(key, tuple(dict.fromkeys(values)), key in groups, swept)
@@ -117,7 +121,7 @@ def _known_choice(group: str, choice: str, options: Iterable[str], file: str | N
     options = list(options)
     if choice in options:
         return choice
-    found = same_spelling(choice, options) or (known_spelling(choice) if group == "hardware" else None)
+    found = same_spelling(choice, options) or _catalogued(group, choice)
     if found is None:
         few = (
             ", ".join(options)
@@ -133,6 +137,21 @@ def _known_choice(group: str, choice: str, options: Iterable[str], file: str | N
             near=nearest(choice, options),
         )
     return found
+
+
+def _catalogued(group: str, text: str) -> str | None:
+    """What the catalogue makes of another spelling: an accelerator's file; a Hugging Face id or path as it is."""
+    if group == "hardware":
+        return known_spelling(text)
+    if group != "model":
+        return None
+    try:
+        resolve_model(text)
+    except UserError:
+        if "/" in text:
+            raise
+        return None
+    return text
 
 
 def _unknown_key(key: str, groups: dict[str, list[str]], file: str | None) -> UserError:

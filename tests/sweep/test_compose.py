@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.dtypes import NAMES as DTYPES
 from sweep.axes import Grid
 from sweep.errors import UserError
 from sweep.fields import record_dtype
@@ -16,11 +17,10 @@ from sweep.hydra_sweeper import compose_grid
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A folder with two tiny models and two price books on top of the shipped tree."""
-    for name, layers in (("small_model", 16), ("large_model", 64), ("llama_3_1_8b", 32)):
-        _write(tmp_path / "model" / f"{name}.yaml", f"name: {name}\nfamily: test\nn_layers: {layers}\n")
+    for name, layers in (("small_model", 16), ("large_model", 64)):
+        _write(tmp_path / "model" / f"{name}.yaml", f"name: {name}\nn_layers: {layers}\n")
     _write(tmp_path / "price" / "book_a.yaml", "name: book_a\nbook: {h100_sxm: 2.0, h200_sxm: 3.0}\n")
     _write(tmp_path / "price" / "book_b.yaml", "name: book_b\nbook: {h200_sxm: 4.0}\n")
-    _write(tmp_path / "price" / "on_demand.yaml", "name: on_demand\n")
     return tmp_path
 
 
@@ -124,10 +124,33 @@ def test_other_spellings_of_a_choice_are_understood(tree: Path) -> None:
     assert composed(tree, "hardware=H100-SXM").hardware == ("h100_sxm",)
 
 
+def test_a_hugging_face_id_is_a_choice_with_the_precision_it_states(tree: Path) -> None:
+    grid = composed(tree, "model=RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8,llama_3_1_8b")
+    assert grid.labels[0].values == ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", "llama_3_1_8b")
+    rows = rows_of(grid)
+    assert [DTYPES[int(code)] for code in rows["checkpoint_mlp"]] == ["fp8", "bfloat16"]
+    assert rows["n_layers"].tolist() == [32, 32]
+    assert rows_of(composed(tree, "model=meta-llama/Llama-3.1-8B"))["n_layers"] == [32]
+
+
+def test_a_config_json_is_a_model(tree: Path) -> None:
+    path = tree / "config.json"
+    path.write_text(
+        """{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 12,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 4096, "vocab_size": 32000,
+        "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}"""
+    )
+    for override in (f"model={path}", f"model.path={path}"):
+        row = rows_of(compose_grid([override, "price=book_a"], config_dirs=[tree]))[0]
+        assert (row["n_layers"], row["hidden_size"]) == (12, 1024)
+
+
 def test_a_misspelt_key_in_a_file_is_told_with_the_file(tree: Path) -> None:
     _write(tree / "model" / "broken.yaml", "n_layer: 3\n")
     with pytest.raises(UserError, match=r"conf/model/broken.yaml.*n_layer"):
         composed(tree, "model=broken,small_model")
+    with pytest.raises(UserError, match=r"model/broken.*n_layer"):
+        composed(tree, "model=broken")
 
 
 def test_a_wrong_value_in_a_file_is_told_with_the_file(tree: Path) -> None:
