@@ -38,7 +38,9 @@ class Setting:
     def line(self) -> str:
         """The override as Hydra reads it; a sweep over one value stays a sweep."""
         values = ",".join(_quoted(v) for v in self.values)
-        return f"{self.key}=choice({values})" if self.swept and len(self.values) == 1 else f"{self.key}={values}"
+        return (
+            f"{self.key}=choice({values})" if self.swept and len(self.values) == 1 else f"{self.key}={values}"
+        )
 
 
 def config_groups(loader: ConfigLoader) -> dict[str, list[str]]:

@@ -74,6 +74,7 @@ KERNEL_COLUMNS = (
     Column("kv_bytes_per_token_per_gpu", "B", "KV cache of one token on one GPU."),
     Column("kv_capacity_tokens", "tokens", "KV cache of one engine (one DP rank), as it prints it.", "count"),
     Column("kv_capacity_tokens_total", "tokens", "KV cache of the whole deployment.", "count"),
+    Column("held_tokens_total", "tokens", "Tokens that stay cached, the offload tier included.", "count"),
     Column(
         "max_concurrency", "requests", "Requests of the longest length that fit at once, whole deployment."
     ),
