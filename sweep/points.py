@@ -12,13 +12,13 @@ import numpy.typing as npt
 import polars as pl
 
 from kernels.layout import BOUND_NAMES
-from kernels.reasons import OK
+from kernels.reasons import KV_BELOW_ONE_REQUEST, OK, WEIGHTS_DO_NOT_FIT
 from kernels.reasons import TEXT as REASONS
 from sweep.catalog.hardware import hardware_index, resolve_hardware
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
 from sweep.errors import UserError
-from sweep.evaluation import evaluate
+from sweep.evaluation import Evaluated, evaluate
 from sweep.fidelity import coefficients_for
 from sweep.fields import by_name
 from sweep.fields.dtype_names import canonical
@@ -36,6 +36,9 @@ ALIASES = {
     "engine_version": "backend_version",
 }
 """Column names of engine logs -> ours."""
+
+LOG_COLUMNS = frozenset(("gpu_mem_util", "kv_dtype"))
+"""Names that only tables of engine start-up logs use. Such a table, without a load, asks what engines print."""
 
 ENGINE_ALIASES = {
     "tensorrt-llm": "trtllm",
@@ -79,6 +82,7 @@ CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
 DEFAULT_CLIENT = "inferencex"
 
 MODES = ("agg", "disagg")
+MEMORY_REASONS = (WEIGHTS_DO_NOT_FIT, KV_BELOW_ONE_REQUEST)
 
 
 @dataclass
@@ -134,8 +138,15 @@ def _columns(group: str, fields: Mapping[str, Any]) -> dict[str, object]:
     return {name: value for name, value in fields.items() if name in known and known[name].group == group}
 
 
-def row_values(row: Mapping[str, Any]) -> dict[str, object]:
+def is_start_up_log(frame: pl.DataFrame) -> bool:
+    """Whether a table holds engine start-up logs and no load."""
+    return frozenset(frame.columns) >= LOG_COLUMNS and not {"isl", "osl"} & set(frame.columns)
+
+
+def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object]:
     """Field values (by short name) that one table row stands for.
+
+    In a start-up log (`log`) an empty max_model_len is the model's own context.
 
     Raises `UserError` for an unknown model, accelerator, engine or mode.
     """
@@ -165,6 +176,10 @@ def row_values(row: Mapping[str, Any]) -> dict[str, object]:
     asked = {k: v for k, v in _formats(row, quantized, amd).items() if v is not None}
     values.update(asked)
     values.update({name: row[name] for name in PLAIN if row.get(name) is not None})
+    if values["hbm_gib"] == hardware.fields["hbm_marketed_gb"]:
+        values["hbm_gib"] = hardware.fields["hbm_gib"]
+    if log and row.get("max_model_len") is None:
+        values["max_model_len"] = model.fields["max_position"]
     if row.get("concurrency") is None and row.get("batch_size") is not None:
         values["concurrency"] = int(row["batch_size"]) * int(row.get("attention_dp") or 1)
     if mode == "disagg":
@@ -176,18 +191,33 @@ def row_values(row: Mapping[str, Any]) -> dict[str, object]:
 
 def build_records(frame: pl.DataFrame) -> tuple[npt.NDArray[Any], list[str]]:
     """Input records of a table's rows and, per row, why it is invalid ("" where it is not)."""
+    log = is_start_up_log(frame)
     frame = frame.rename({k: v for k, v in ALIASES.items() if k in frame.columns and v not in frame.columns})
     records = default_records(frame.height)
     errors: list[str] = []
     for i, row in enumerate(frame.iter_rows(named=True)):
         try:
-            set_values(records[i], row_values(row))
+            set_values(records[i], row_values(row, log=log))
             errors.append("")
         except UserError as error:
             errors.append(error.message)
         except (TypeError, ValueError, OverflowError) as error:
             errors.append(f"impossible value: {error}")
     return records, errors
+
+
+def _with_lengths_that_fit(
+    frame: pl.DataFrame, records: npt.NDArray[Any], evaluated: Evaluated
+) -> npt.NDArray[Any]:
+    """The records without an assumed length of which not one request fits: that engine ran with a shorter one."""
+    if "max_model_len" not in frame.columns:
+        return records
+    too_long = frame["max_model_len"].is_null().to_numpy() & (
+        evaluated.results["reason"] == KV_BELOW_ONE_REQUEST
+    )
+    shorter = records.copy()
+    shorter["max_model_len"][too_long] = np.nan
+    return shorter
 
 
 OUT_COLUMNS = (
@@ -209,17 +239,22 @@ OUT_COLUMNS = (
 def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
     """Estimates for a table of deployments (columns of the design's section 9), one output row per input row.
 
-    A row with an impossible value has status `invalid` and its reason; one that cannot run `infeasible`.
+    A row with an impossible value has status `invalid` and its reason; one that cannot run `infeasible`. A start-up
+    log asks for the memory account alone: its rows are `ok` with the verdict as reason, and no latency where it is no.
     """
     if "id" not in frame.columns:
         frame = frame.with_row_index("id")
     records, errors = build_records(frame)
     invalid = np.array([bool(e) for e in errors])
-    evaluated = evaluate(records, coefficients_for(fidelity))
-    results = evaluated.results
+    fitted = coefficients_for(fidelity)
+    log = is_start_up_log(frame)
+    if log:
+        records = _with_lengths_that_fit(frame, records, evaluate(records, fitted))
+    results = evaluate(records, fitted).results
     reason_codes = results["reason"].astype(int)
     reasons = [error or REASONS[code] for error, code in zip(errors, reason_codes, strict=True)]
-    status = np.where(invalid, "invalid", np.where(reason_codes == OK, "ok", "infeasible"))
+    answered = (reason_codes == OK) | (log & np.isin(reason_codes, MEMORY_REASONS))
+    status = np.where(invalid, "invalid", np.where(answered, "ok", "infeasible"))
     columns: dict[str, object] = {"id": frame["id"], "status": status, "reason": reasons}
     for name in OUT_COLUMNS:
         column = np.where(invalid, np.nan, results[name])
