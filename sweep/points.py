@@ -14,6 +14,7 @@ import polars as pl
 from kernels.layout import BOUND_NAMES
 from kernels.reasons import KV_BELOW_ONE_REQUEST, OK, WEIGHTS_DO_NOT_FIT
 from kernels.reasons import TEXT as REASONS
+from sweep.catalog.checkpoints import loaded_checkpoint
 from sweep.catalog.hardware import hardware_index, resolve_hardware
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
@@ -21,6 +22,7 @@ from sweep.errors import UserError
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fidelity import coefficients_for
 from sweep.fields import by_name
+from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
 from sweep.records import default_records, set_values
 from sweep.table_io import read_table, write_table
@@ -118,6 +120,13 @@ def _formats(row: Mapping[str, Any], quantized: bool, amd: bool) -> dict[str, ob
     return out
 
 
+def _dtype(name: str, value: object, amd: bool) -> str | None:
+    """A number format in the registry's spelling; None where the row says nothing."""
+    text = _text(value)
+    found = checked(by_name()[name], canonical(text, amd=amd) or text) if text else None
+    return None if found is None else str(found)
+
+
 def _pools(row: Mapping[str, Any]) -> dict[str, object]:
     """Fields of a disaggregated row."""
     out: dict[str, object] = {"disaggregate": True}
@@ -173,8 +182,13 @@ def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object
         for k in ("checkpoint_mlp", "checkpoint_experts")
     ) or bool(model.precision)
     amd = str(hardware.fields.get("family", "")).startswith("cdna")
-    asked = {k: v for k, v in _formats(row, quantized, amd).items() if v is not None}
-    values.update(asked)
+    asked = _formats(row, quantized, amd)
+    linear, experts = (asked.pop(name) for name in ("linear_dtype", "expert_dtype"))
+    loaded = loaded_checkpoint(
+        model, _dtype("linear_dtype", linear, amd), _dtype("expert_dtype", experts, amd)
+    )
+    values.update(_columns("model", loaded.model.fields))
+    values.update(linear_dtype=loaded.linear_dtype, expert_dtype=loaded.expert_dtype, **asked)
     values.update({name: row[name] for name in PLAIN if row.get(name) is not None})
     if values["hbm_gib"] == hardware.fields["hbm_marketed_gb"]:
         values["hbm_gib"] = hardware.fields["hbm_gib"]
