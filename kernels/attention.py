@@ -44,11 +44,20 @@ from kernels.coefficients import (
     PREFILL_WAVE_TILES,
 )
 from kernels.jit import inlined, kernel
-from kernels.peaks import overlapped_us, padded_rows
+from kernels.peaks import clock_ratio, overlapped_us, padded_rows
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
 
 NARROW_KV_BYTES = 1.5
 """A KV cache with fewer bytes per element runs the kernels fitted on 8-bit caches."""
+
+BACKEND_COMPUTE = np.array([0.85, 1.0, 0.90, 1.10])
+"""Compute time by attention library (aiter, triton, ck, hip) over Triton's (the compatible tool's factors)."""
+
+
+@inlined
+def backend_factor(p):
+    """Compute time of the attention core over that of the kernels behind the fitted times."""
+    return 1.0 if np.isnan(p.attention_backend) else BACKEND_COMPUTE[int(p.attention_backend)]
 
 
 @inlined
@@ -66,10 +75,14 @@ def causal_pairs(new_tokens, prior_tokens, window):
 
 @inlined
 def attention_tflops(narrow, p):
-    """Peak of the attention math, TFLOP/s: 8-bit caches run it in fp8 where the machine can."""
+    """Peak of the attention math, TFLOP/s: 8-bit caches run it in fp8 where the machine can.
+
+    The kernel library scales it, and so does a clock that the user assumes.
+    """
+    peak = p.tflops_bf16
     if narrow and not np.isnan(p.tflops_fp8):
-        return p.tflops_fp8
-    return p.tflops_bf16
+        peak = p.tflops_fp8
+    return peak * clock_ratio(p) / backend_factor(p)
 
 
 @kernel
@@ -155,7 +168,7 @@ def linear_attention_us(n_seqs, new_tokens, v_heads, k_dim, v_dim, state_width, 
     n_bytes = 2.0 * n_seqs * v_heads * k_dim * v_dim * state_width + 4.0 * n_seqs * new_tokens * v_heads * (
         k_dim + v_dim
     )
-    compute_us = flops / (p.tflops_bf16 * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
+    compute_us = flops / (p.tflops_bf16 * clock_ratio(p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * c[op, MEMORY_EFFICIENCY])
     serial_us = c[op, LINEAR_US_PER_KTOKEN] * 1e-3 * new_tokens
     return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + serial_us

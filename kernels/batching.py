@@ -9,6 +9,8 @@ import numpy as np
 
 from kernels.engines import EXCLUSIVE_PREFILL, engine_default
 from kernels.jit import kernel
+from kernels.layout import PART_PP_COMM
+from kernels.pipeline import chunked_trips, micro_batch, trips_per_token
 from kernels.speculation import draft_us, tokens_per_step
 from kernels.step import step_us
 
@@ -29,13 +31,16 @@ def is_exclusive(p):
 def decode_step_us(running, context, p, d, c, parts):
     """One pure decode step of `running` sequences of mean cached length `context` on one DP rank, us.
 
-    Under pipeline parallelism `running` sequences form pp micro-batches in flight: a token takes one trip of a
-    micro-batch through all stages. The draft of speculation is part of the step.
+    Under pipeline parallelism `running` sequences form micro-batches (kernels.pipeline): a token takes one trip of a
+    micro-batch through all stages, or more; waiting counts as pipeline communication. The draft of speculation is part
+    of the step.
     """
     queries = p.speculative_num_tokens + 1.0
-    batch = running / p.pp
+    batch = micro_batch(running, p)
     t = step_us(p, d, c, batch, batch * context, queries, 0.0, 0.0, 0.0, parts)
-    return t + draft_us(t, p.speculative_num_tokens, p.speculative_draft_cost_factor)
+    waiting_us = t * (trips_per_token(running, p) - 1.0)
+    parts[PART_PP_COMM] += waiting_us
+    return t + waiting_us + draft_us(t, p.speculative_num_tokens, p.speculative_draft_cost_factor)
 
 
 @kernel
@@ -45,7 +50,7 @@ def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, parts):
     `running` decoding sequences share it unless the engine keeps prefill apart.
     """
     queries = p.speculative_num_tokens + 1.0
-    batch = 0.0 if is_exclusive(p) else running / p.pp
+    batch = 0.0 if is_exclusive(p) else micro_batch(running, p)
     t = step_us(p, d, c, batch, batch * context, queries, prompts, tokens, prior, parts)
     if batch > 0.0 and p.speculative_draft_cost_factor > 0.0:
         t += draft_us(
@@ -58,10 +63,13 @@ def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, parts):
 
 @kernel
 def prompt_chunk(running, new_tokens, p, d):
-    """Prompt tokens of one request in one step: what budget and chunk limit leave beside the decodes (at least 1)."""
+    """Prompt tokens of one request in one step: what budget and chunk limit leave beside the decodes (at least 1).
+
+    An unlimited budget (0) has room for the decodes as well.
+    """
     room = d.token_budget
-    if not is_exclusive(p):
-        room -= running / p.pp * (p.speculative_num_tokens + 1.0)
+    if not is_exclusive(p) and p.max_num_batched_tokens != 0.0:
+        room -= micro_batch(running, p) * (p.speculative_num_tokens + 1.0)
     room = max(1.0, room)
     chunk = min(new_tokens, room)
     if p.chunked_prefill_size > 0.0:
@@ -83,8 +91,7 @@ def prompt_service_us(running, context, new_tokens, cached, alone, p, d, c, part
     prior = cached + 0.5 * (new_tokens - mean_chunk)
     if alone:
         t = mixed_step_us(running, context, 1.0, mean_chunk, prior, p, d, c, parts)
-        # pipeline: stages work on successive chunks at once; the last one pays the whole trip
-        return n_chunks, t * (1.0 + (n_chunks - 1.0) / p.pp)
+        return n_chunks, t * chunked_trips(n_chunks, p)
     prompts = room / chunk
     if p.chunked_prefill_size <= 0.0:
         prompts = room / mean_chunk

@@ -7,7 +7,9 @@ from kernels.auto import default_to
 from kernels.batching import decode_step_us, follow_waves, prompt_service_us
 from kernels.cost import fill_cost
 from kernels.jit import kernel
+from kernels.offload import offload_fetch_us
 from kernels.operating import fill_memory, fill_steps, host_latency, residents
+from kernels.prefill_rate import prefill_scale
 from kernels.resolve import resolve
 from kernels.speculation import tokens_per_step
 from kernels.units import BYTES_PER_US_PER_GB_S, US_PER_MS, US_PER_S
@@ -136,7 +138,9 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
     if waiting > 0.0:
         o.over_ceiling = 1.0
         ttft += waiting / rate
-    r.ttft_us = ttft + hop
+    r.ttft_us = ttft * prefill_scale(a, da, c, parts) + hop
+    if p.kv_offload_gib_per_gpu > 0.0:
+        r.ttft_us += offload_fetch_us(cached, a, da)
     r.tpot_us = decode / max(1.0, osl - 1.0)
     r.pure_tpot_us = r.tpot_us
     r.requests_per_us = rate

@@ -7,8 +7,10 @@ from kernels.auto import default_to
 from kernels.batching import replay, static_batch
 from kernels.cost import fill_cost
 from kernels.disagg import evaluate_pools
-from kernels.jit import kernel
+from kernels.jit import inlined, kernel
+from kernels.offload import offload_fetch_us
 from kernels.operating import fill_memory, fill_steps, host_latency, residents
+from kernels.prefill_rate import prefill_scale
 from kernels.units import US_PER_S
 
 LOAD_CLOSED, LOAD_SATURATION, LOAD_RATE, LOAD_STATIC = range(4)
@@ -20,11 +22,25 @@ SATURATION_REQUESTS = 4.0
 
 
 @kernel
-def queue_wait_us(rate_per_us, service_us, deterministic):
-    """Wait in an open queue in front of prefill, us: rho / (1 - rho) x service / 2, twice that for Poisson arrivals of unequal prompts."""
+def queue_wait_us(rate_per_us, service_us, variability):
+    """Wait in an open queue in front of prefill, us: rho / (1 - rho) x service x variability / 2 (Kingman).
+
+    `variability`: squared coefficient of variation of the gaps between arrivals, prompts being alike.
+    """
     rho = min(0.999, rate_per_us * service_us)
-    wait = rho / (1.0 - rho) * service_us * 0.5
-    return wait * 0.5 if deterministic else wait
+    return rho / (1.0 - rho) * service_us * 0.5 * variability
+
+
+@inlined
+def arrival_variability(p):
+    """1 / burstiness for gamma gaps (Poisson: 1); half for a regular rate, whose prompts still meet unequal steps."""
+    return 0.5 if p.arrival == DETERMINISTIC else 1.0 / p.burstiness
+
+
+@inlined
+def cached_tokens(isl, p):
+    """Prompt tokens found in the prefix cache; at least one is computed."""
+    return min(np.floor(isl * p.prefix_hit_rate), isl - 1.0)
 
 
 @kernel
@@ -51,7 +67,10 @@ def steady_rate(rate_per_us, limit, isl, osl, cached, p, d, c, parts, r):
 @kernel
 def closed_population(limit, p):
     """Clients and requests in all on one DP rank for closed loop, saturation and static load, and clients that wait."""
-    clients = max(1.0, p.concurrency / p.attention_dp)
+    asked = p.concurrency
+    if p.load == LOAD_STATIC:
+        asked = default_to(p.inference_batch_size, p.concurrency)
+    clients = max(1.0, asked / p.attention_dp)
     total = default_to(p.num_prompts, REQUESTS_PER_CLIENT * p.concurrency) / p.attention_dp
     if p.load == LOAD_SATURATION:
         total = default_to(p.num_prompts / p.attention_dp, SATURATION_REQUESTS * limit)
@@ -78,7 +97,7 @@ def evaluate(p, d, pools, pools_d, c, parts, r, o):
     mean = 0.5 * (1.0 + p.length_range)
     isl = max(1.0, p.isl * mean)
     osl = max(1.0, p.osl * mean)
-    cached = min(np.floor(isl * p.prefix_hit_rate), isl - 1.0)
+    cached = cached_tokens(isl, p)
     limit = residents(isl, osl, p, d)
     waiting_us = 0.0
     if p.load == LOAD_RATE:
@@ -109,7 +128,7 @@ def open_load(limit, isl, osl, cached, p, d, c, parts, r, o):
         total = default_to(p.num_prompts, REQUESTS_PER_CLIENT * limit * p.attention_dp) / p.attention_dp
         waiting_us = max(0.0, 0.5 * total * (1.0 / r.requests_per_us - 1.0 / rate))
     else:
-        waiting_us = queue_wait_us(rate, r.prompt_us, p.arrival == DETERMINISTIC)
+        waiting_us = queue_wait_us(rate, r.prompt_us, arrival_variability(p))
         r.requests_per_us = rate
     return min(limit, r.requests_per_us * (r.ttft_us + r.tpot_us * (osl - 1.0))), waiting_us
 
@@ -119,7 +138,10 @@ def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o):
     """Latency, throughput, step split and cost of a replay `r` with `resident` requests on each rank."""
     context = isl + 0.5 * osl
     fill_steps(context, resident, p, d, c, parts, r, o)
-    host_latency(r.ttft_us + waiting_us, r.tpot_us, r.pure_step_us, isl, osl, p, c, o)
+    to_first_us = r.ttft_us * prefill_scale(p, d, c, parts) + waiting_us
+    if p.kv_offload_gib_per_gpu > 0.0:
+        to_first_us += offload_fetch_us(cached_tokens(isl, p), p, d)
+    host_latency(to_first_us, r.tpot_us, r.pure_step_us, isl, osl, p, c, o)
     o.resident = resident * p.attention_dp
     o.requests_per_s = r.requests_per_us * US_PER_S * p.attention_dp
     fill_cost(p, d.gpus, d.gpus, d.gpus, isl, osl, o.requests_per_s, o)

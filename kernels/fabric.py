@@ -1,5 +1,7 @@
 """The scale-up domain of a deployment: the accelerator's usual one, unless the cluster says otherwise."""
 
+import numpy as np
+
 from kernels.auto import default_to, given
 from kernels.jit import inlined
 
@@ -9,8 +11,11 @@ TOPOLOGY_SWITCH, TOPOLOGY_MESH, TOPOLOGY_PCIE, TOPOLOGY_PAIRWISE = range(4)
 
 @inlined
 def domain_gpus(p):
-    """GPUs that reach each other without a NIC."""
-    return default_to(p.scale_up_gpus, p.domain_gpus)
+    """GPUs that reach each other without a NIC: the domain, or one node's share of a replica spread over target_nodes."""
+    reach = default_to(p.scale_up_gpus, p.domain_gpus)
+    if given(p.target_nodes) and reach <= p.node_gpus:
+        reach = min(reach, np.ceil(p.tp * p.attention_dp * p.pp * p.cp / p.target_nodes))
+    return reach
 
 
 @inlined

@@ -30,7 +30,7 @@ from kernels.coefficients import (
     OVERHEAD_US,
 )
 from kernels.dtypes import INT4_WO, WIDTH_BYTES
-from kernels.jit import kernel
+from kernels.jit import inlined, kernel
 from kernels.peaks import overlapped_us, peak_tflops
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
 
@@ -60,6 +60,20 @@ TILE_AREA = 128.0 * 128.0
 """Output elements of the tile that `wave` counts in."""
 
 
+CEILING_MEMORY, CEILING_COMPUTE = 0.70, 0.60
+"""Shares of bandwidth and peak under gemm_backend=origami (the compatible tool's ceiling; 0.55 to 0.70 for large m)."""
+
+
+@inlined
+def ceiling_us(m, n, k, dtype, p):
+    """One product at fixed efficiencies: max((m k a + k n w + m n 2) / (0.70 bandwidth), 2 m n k / (0.60 peak)), us."""
+    n_bytes = n * k * WIDTH_BYTES[int(dtype)] + m * k * ACTIVATION_WIDTH[int(dtype)] + m * n * 2.0
+    memory_us = n_bytes / (p.hbm_gb_s * BYTES_PER_US_PER_GB_S * CEILING_MEMORY)
+    return max(
+        memory_us, 2.0 * m * n * k / (peak_tflops(dtype, p) * FLOP_PER_US_PER_TFLOPS * CEILING_COMPUTE)
+    )
+
+
 @kernel
 def gemm_us(m, n, k, dtype, p, c):
     """Time of one (m x k) by (k x n) product, us.
@@ -68,6 +82,8 @@ def gemm_us(m, n, k, dtype, p, c):
     """
     if m <= 0.0 or n <= 0.0 or k <= 0.0:
         return 0.0
+    if p.gemm_backend > 0.0:
+        return ceiling_us(m, n, k, dtype, p)
     op = OP_BY_DTYPE[int(dtype)]
     width = WIDTH_BYTES[int(dtype)]
     flops = 2.0 * (m * n + c[op, GEMM_WAVE_TILES] * TILE_AREA) * (k + c[op, GEMM_PROLOGUE_K])
@@ -75,5 +91,7 @@ def gemm_us(m, n, k, dtype, p, c):
     bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S
     n_bytes = n * k * width + m * k * ACTIVATION_WIDTH[int(dtype)] + m * n * 2.0
     memory_us = n_bytes / (bytes_per_us * c[op, MEMORY_EFFICIENCY]) * (1.0 + c[op, GEMM_NARROW_COLUMNS] / n)
-    cast_us = c[op, GEMM_CAST_PASSES] * 3.0 * m * k / bytes_per_us
+    # A cast that the user names is priced by itself (kernels.cast)
+    passes = c[op, GEMM_CAST_PASSES] if np.isnan(p.act_quant_dtype) else 0.0
+    cast_us = passes * 3.0 * m * k / bytes_per_us
     return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + cast_us

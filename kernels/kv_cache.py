@@ -19,6 +19,7 @@ from kernels.dtypes import BFLOAT16, WIDTH_BYTES
 from kernels.engines import ATOM, SGLANG, VLLM, version
 from kernels.jit import inlined, kernel
 from kernels.params import attention_layers, window_shape
+from kernels.windows import window_layers
 
 VLLM_HYBRID_GROUPS = 1000.0
 """vLLM 0.10.0: window layers free what has left the window; before, they are held as full attention."""
@@ -45,7 +46,7 @@ def owning_share(p):
 def layers_by_kind(p):
     """Layers that hold (full KV, windowed KV, linear-attention state), whole model."""
     layers = attention_layers(p)
-    window = min(p.n_window_layers, layers) if p.window_tokens > 0.0 else 0.0
+    window = window_layers(p)
     own = owning_share(p)
     return np.floor((layers - window) * own + 0.5), np.floor(window * own + 0.5), p.n_linear_layers
 
@@ -75,6 +76,8 @@ def full_token_bytes(p, d):
 @inlined
 def window_token_bytes(p, d):
     """Bytes of one token of one window layer on a rank."""
+    if p.kv_lora_rank > 0.0:
+        return mla_token_bytes(p, d)
     kv_heads, qk, v = window_shape(p)
     return heads_on_rank(kv_heads, p.tp) * (qk + v) * d.kv_width
 
@@ -146,12 +149,12 @@ def vllm_layout(tokens, layer_share, p, d):
     n_full = np.ceil(full / size)
     n_window = np.ceil(window / size)
     n_linear = np.ceil(linear / size)
-    admitted = min(p.window_tokens - 1.0 + d.token_budget, tokens)
+    admitted = min(d.window_tokens - 1.0 + d.token_budget, tokens)
     request = n_full * np.ceil(tokens / full_block) + n_linear * state_blocks(p)
     fixed = n_linear * state_blocks(p)
     if window > 0.0:
         request += n_window * (np.ceil(admitted / window_block) + 1.0)
-        fixed += n_window * (np.ceil(min(p.window_tokens, tokens) / window_block) + 1.0)
+        fixed += n_window * (np.ceil(min(d.window_tokens, tokens) / window_block) + 1.0)
     printed = full_block if full > 0.0 else window_block
     if window > 0.0:
         printed = min(printed, window_block)
@@ -167,7 +170,7 @@ def two_part_layout(tokens, layer_share, p, d):
     fixed = linear * state_bytes(p)
     if window > 0.0:
         if windows_are_bounded(p):
-            fixed += window * window_token_bytes(p, d) * min(p.window_tokens, tokens)
+            fixed += window * window_token_bytes(p, d) * min(d.window_tokens, tokens)
         else:
             per_token += window * window_token_bytes(p, d)
     return per_token * layer_share, fixed * layer_share

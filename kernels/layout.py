@@ -8,7 +8,7 @@ DERIVED = np.dtype(
         for name in (
             # shape
             "reason gpus tp_attn moe_tp moe_ep ep_group layers_local dense_layers moe_layers "
-            "full_layers window_layers linear_layers sparse_layers heads_local kv_heads_local "
+            "full_layers window_layers window_tokens linear_layers sparse_layers sparse_topk heads_local kv_heads_local "
             "window_kv_heads_local ffn_local moe_ffn_local shared_ffn_local experts_local vocab_local "
             # resolved formats (codes of kernels.dtypes) and widths in bytes
             "attn_dtype mlp_dtype expert_dtype shared_dtype head_dtype embed_dtype router_dtype kv_dtype "

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.auto import default_to
+from kernels.auto import default_to, given
 from kernels.batching import decode_step_us
 from kernels.coefficients import HOST_REQUEST_US, OP_HOST
 from kernels.jit import kernel
@@ -51,11 +51,16 @@ def fill_memory(d, o):
 
 @kernel
 def residents(isl, osl, p, d):
-    """Requests that one DP rank holds at once at their mean length isl + osl / 2, and the engine's limit on sequences."""
+    """Requests that one DP rank holds at once at their mean length isl + osl / 2, and the engine's limit on sequences.
+
+    A pool that is given in tokens (kv_cache_tokens) reserves prompt and output of each request.
+    """
     bytes_each = (isl + 0.5 * osl) * d.kv_bytes_per_token + d.kv_bytes_per_request
     held = max(1.0, np.floor(max(0.0, d.kv_pool_bytes) / bytes_each))
     if p.enforce_memory <= 0.0:
         held = max(held, p.concurrency)
+    if given(p.kv_cache_tokens):
+        held = max(1.0, np.floor(p.kv_cache_tokens / (isl + osl)))
     return min(held, d.max_seqs)
 
 

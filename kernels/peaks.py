@@ -7,8 +7,16 @@ from kernels.jit import inlined
 
 
 @inlined
-def peak_tflops(dtype, p):
-    """Dense peak of the math unit that a weight format runs on, TFLOP/s; NaN where there is none.
+def clock_ratio(p):
+    """Compute clock that the user assumes over the clock that the peaks stand for."""
+    if np.isnan(p.gpu_clock_mhz) or np.isnan(p.clock_mhz):
+        return 1.0
+    return p.gpu_clock_mhz / p.clock_mhz
+
+
+@inlined
+def datasheet_tflops(dtype, p):
+    """Dense peak of the math unit that a weight format runs on at the datasheet's clock, TFLOP/s; NaN where there is none.
 
     Engines run fp8 and fp4 weights without math of their own on the 16-bit units (weight-only kernels).
     """
@@ -22,6 +30,12 @@ def peak_tflops(dtype, p):
     if math == MATH_FP4 and not np.isnan(p.tflops_fp4):
         return p.tflops_fp4
     return p.tflops_bf16
+
+
+@inlined
+def peak_tflops(dtype, p):
+    """The same at the assumed clock."""
+    return datasheet_tflops(dtype, p) * clock_ratio(p)
 
 
 @inlined

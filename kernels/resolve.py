@@ -8,13 +8,14 @@ import numpy as np
 
 from kernels import reasons
 from kernels.auto import default_to, given
-from kernels.dtypes import BFLOAT16, FAMILY, FAMILY_WIDE, WIDTH_BYTES
+from kernels.dtypes import BFLOAT16, FAMILY, FAMILY_FP4, FAMILY_WIDE, WIDTH_BYTES
 from kernels.engines import GRAPH_FULL, default_max_seqs, default_token_budget, longest_request_tokens
 from kernels.fabric import domain_gpus
-from kernels.jit import kernel
+from kernels.jit import inlined, kernel
 from kernels.memory import memory_account
 from kernels.params import parameter_counts
 from kernels.peaks import peak_tflops
+from kernels.windows import sparse_layers, sparse_topk, window_layers, window_tokens
 
 
 @kernel
@@ -41,9 +42,11 @@ def resolve_shape(p, d):
     d.layers_local = np.ceil(p.n_layers / p.pp)
     d.moe_layers = p.n_moe_layers
     d.dense_layers = p.n_layers - p.n_moe_layers
-    d.window_layers = p.n_window_layers if p.window_tokens > 0.0 else 0.0
+    d.window_layers = window_layers(p)
+    d.window_tokens = window_tokens(p)
     d.linear_layers = p.n_linear_layers
-    d.sparse_layers = p.n_sparse_layers
+    d.sparse_layers = sparse_layers(p)
+    d.sparse_topk = sparse_topk(p)
     d.full_layers = p.n_layers - d.window_layers - d.linear_layers
     d.heads_local = p.n_heads / p.tp
     d.kv_heads_local = max(1.0, p.n_kv_heads / p.tp)
@@ -75,7 +78,7 @@ def shape_reason(p, d):
             return reasons.FFN_NOT_DIVISIBLE
     if p.n_moe_layers < p.n_layers and p.ffn_dim % p.tp != 0.0:
         return reasons.FFN_NOT_DIVISIBLE
-    if p.tp > domain_gpus(p):
+    if p.tp > domain_gpus(p) * default_to(p.target_nodes, 1.0):
         return reasons.MORE_GPUS_THAN_DOMAIN
     if given(p.gpus_available) and d.gpus > p.gpus_available:
         return reasons.MORE_GPUS_THAN_AVAILABLE
@@ -95,16 +98,26 @@ def asks_for_checkpoint(asked, p):
     return family == FAMILY[int(own)] and family != FAMILY_WIDE
 
 
+@inlined
+def linear_of_weights(p):
+    """What the precision of the resident weights says about linears: a 4-bit MoE checkpoint means its experts only."""
+    if np.isnan(p.weight_dtype) or (p.n_moe_layers > 0.0 and FAMILY[int(p.weight_dtype)] >= FAMILY_FP4):
+        return np.nan
+    return p.weight_dtype
+
+
 @kernel
 def resolve_formats(p, d):
     """Number format of each weight class: what was asked for, else the checkpoint's own.
 
-    A linear format that is given applies to attention projections, dense MLPs and shared experts; experts
+    `weight_dtype` stands for both where they are not given. A linear format that is given applies to attention projections, dense MLPs and shared experts; experts
     follow it only where the checkpoint stores them in 16 bit (asking fp8 of a 4-bit-expert checkpoint leaves
     the experts alone).
     """
-    linear = np.nan if asks_for_checkpoint(p.linear_dtype, p) else p.linear_dtype
-    experts = np.nan if asks_for_checkpoint(p.expert_dtype, p) else p.expert_dtype
+    linear = default_to(p.linear_dtype, linear_of_weights(p))
+    experts = default_to(p.expert_dtype, p.weight_dtype)
+    linear = np.nan if asks_for_checkpoint(linear, p) else linear
+    experts = np.nan if asks_for_checkpoint(experts, p) else experts
     d.attn_dtype = default_to(p.attn_dtype, default_to(linear, p.checkpoint_attn))
     d.mlp_dtype = default_to(linear, p.checkpoint_mlp)
     stored = p.checkpoint_experts
@@ -140,9 +153,12 @@ def format_reason(p, d):
 
 @kernel
 def resolve_engine(p, d):
-    """Scheduler settings with the engine's defaults: a budget or sequence limit of 0 means unlimited."""
+    """Scheduler settings with the engine's defaults: a budget or sequence limit of 0 means unlimited.
+
+    An unlimited budget holds the prompts that are offered at once (inference_batch_size).
+    """
     budget = default_to(p.max_num_batched_tokens, default_token_budget(p))
-    d.token_budget = budget if budget > 0.0 else p.max_position
+    d.token_budget = budget if budget > 0.0 else default_to(p.inference_batch_size, 1.0) * p.isl
     seqs = default_to(p.max_num_seqs, default_max_seqs(p))
     d.max_seqs = seqs if seqs > 0.0 else 1e9
     d.max_model_len = longest_request_tokens(p)

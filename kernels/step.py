@@ -11,6 +11,7 @@ Pipeline stages run the batch one after the other here; `kernels.batching` keeps
 import numpy as np
 
 from kernels.attention import decode_attention_us, linear_attention_us, prefill_attention_us
+from kernels.cast import cast_is_given, cast_us
 from kernels.coefficients import HOST_DECODE_SCALE, HOST_MIXED_SCALE, OP_HOST, OP_SCALE
 from kernels.collectives import (
     all_gather_us,
@@ -25,7 +26,7 @@ from kernels.experts import rank_imbalance, touched_experts
 from kernels.fabric import domain_gpus
 from kernels.gemm import gemm_us
 from kernels.hostcost import host_us, kernel_floor_us, sampling_passes
-from kernels.jit import kernel
+from kernels.jit import inlined, kernel
 from kernels.layout import (
     PART_ATTENTION,
     PART_EP_COMM,
@@ -44,6 +45,7 @@ from kernels.overlap import (
     all_to_all_factor,
     exposed_share,
 )
+from kernels.pipeline import hops
 
 BF16 = 1.0
 
@@ -129,14 +131,14 @@ def attention_core_us(
     """Attention core of one layer on one rank, us: prefill and decode parts of the step.
 
     `window` > 0 bounds keys to a window (in decode where p.window_in_decode), `sparse` > 0 bounds them to
-    p.sparse_topk after the indexer has scored the whole context.
+    d.sparse_topk after the indexer has scored the whole context.
     """
     mla = p.kv_lora_rank
     t = 0.0
     if prefill_seqs > 0.0:
         new = prefill_tokens / prefill_seqs / p.cp
         prior = prefill_prior / prefill_seqs
-        bound = p.sparse_topk if sparse > 0.0 else window
+        bound = d.sparse_topk if sparse > 0.0 else window
         kv = d.heads_local if mla > 0.0 else kv_heads
         t += prefill_attention_us(
             prefill_seqs,
@@ -152,7 +154,7 @@ def attention_core_us(
             p,
             c,
         )
-        if sparse > 0.0:
+        if sparse > 0.0 and p.index_heads > 0.0:
             t += prefill_attention_us(
                 prefill_seqs,
                 new,
@@ -171,7 +173,7 @@ def attention_core_us(
         mean_context = decode_context / decode_seqs
         read = mean_context
         if sparse > 0.0:
-            read = min(read, p.sparse_topk)
+            read = min(read, d.sparse_topk)
         elif window > 0.0 and p.window_in_decode > 0.0:
             read = min(read, window)
         context = decode_seqs * read / p.cp
@@ -207,7 +209,7 @@ def attention_core_us(
                 p,
                 c,
             )
-        if sparse > 0.0:
+        if sparse > 0.0 and p.index_heads > 0.0:
             t += decode_attention_us(
                 decode_seqs,
                 decode_context / p.cp,
@@ -320,6 +322,15 @@ def head_us(rows, tokens, p, d, c):
     return gemm, comm, other
 
 
+@inlined
+def fold_communication(parts):
+    """comm_model=builtin: communication is part of layer time, without a breakdown."""
+    parts[PART_OTHER] += parts[PART_TP_COMM] + parts[PART_EP_COMM] + parts[PART_PP_COMM]
+    parts[PART_TP_COMM] = 0.0
+    parts[PART_EP_COMM] = 0.0
+    parts[PART_PP_COMM] = 0.0
+
+
 @kernel
 def step_us(
     p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts
@@ -389,7 +400,7 @@ def step_us(
             tokens, prefill_tokens, decode_tokens, prefill_context, d.window_kv_heads_local, head_dim, p, d, c
         )
         attention += d.window_layers * attention_core_us(
-            p.window_tokens,
+            d.window_tokens,
             0.0,
             d.window_kv_heads_local,
             head_dim,
@@ -434,12 +445,16 @@ def step_us(
         ep_comm = d.moe_layers * expert_exchange_us(tokens, overlap, experts + router_gemm, p, d, c)
         tp_comm += d.moe_layers * all_reduce_exposed_us(hidden_bytes, overlap, experts, p, d, c)
 
+    if cast_is_given(p):
+        routings = tokens * p.attention_dp * p.experts_per_token / d.moe_ep
+        other += cast_us(tokens, routings, p, d, c)
+
     rows = decode_tokens + prefill_seqs
     head_gemm, head_comm, head_other = head_us(rows, tokens, p, d, c)
     pp_comm = 0.0
     if p.pp > 1.0:
         crosses = 1.0 if p.tp * p.attention_dp * p.pp > domain_gpus(p) else 0.0
-        pp_comm = (p.pp - 1.0) * point_to_point_us(hidden_bytes / p.tp, crosses, p, c)
+        pp_comm = hops(p) * point_to_point_us(hidden_bytes / p.tp, crosses, p, c)
 
     parts[PART_GEMM] = scale * (gemm + head_gemm) * c[OP_SCALE, PART_GEMM]
     parts[PART_ATTENTION] = scale * attention * c[OP_SCALE, PART_ATTENTION]
@@ -449,6 +464,8 @@ def step_us(
     parts[PART_EP_COMM] = ep_comm * c[OP_SCALE, PART_EP_COMM]
     parts[PART_PP_COMM] = pp_comm * c[OP_SCALE, PART_PP_COMM]
     device = parts.sum()
+    if p.comm_model > 0.0:
+        fold_communication(parts)
     if mixed and decode_seqs > 0.0:
         penalty = mixed_penalty(p, d)
         parts[PART_OTHER] += penalty * device
