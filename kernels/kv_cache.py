@@ -19,7 +19,7 @@ from kernels.dtypes import BFLOAT16, WIDTH_BYTES
 from kernels.engines import ATOM, SGLANG, VLLM, version
 from kernels.jit import inlined, kernel
 from kernels.params import attention_layers, window_shape
-from kernels.windows import window_layers
+from kernels.windows import window_layers, window_tokens
 
 VLLM_HYBRID_GROUPS = 1000.0
 """vLLM 0.10.0: window layers free what has left the window; before, they are held as full attention."""
@@ -149,12 +149,12 @@ def vllm_layout(tokens, layer_share, p, d):
     n_full = np.ceil(full / size)
     n_window = np.ceil(window / size)
     n_linear = np.ceil(linear / size)
-    admitted = min(d.window_tokens - 1.0 + d.token_budget, tokens)
+    admitted = min(window_tokens(p) - 1.0 + d.token_budget, tokens)
     request = n_full * np.ceil(tokens / full_block) + n_linear * state_blocks(p)
     fixed = n_linear * state_blocks(p)
     if window > 0.0:
         request += n_window * (np.ceil(admitted / window_block) + 1.0)
-        fixed += n_window * (np.ceil(min(d.window_tokens, tokens) / window_block) + 1.0)
+        fixed += n_window * (np.ceil(min(window_tokens(p), tokens) / window_block) + 1.0)
     printed = full_block if full > 0.0 else window_block
     if window > 0.0:
         printed = min(printed, window_block)
@@ -170,7 +170,7 @@ def two_part_layout(tokens, layer_share, p, d):
     fixed = linear * state_bytes(p)
     if window > 0.0:
         if windows_are_bounded(p):
-            fixed += window * window_token_bytes(p, d) * min(d.window_tokens, tokens)
+            fixed += window * window_token_bytes(p, d) * min(window_tokens(p), tokens)
         else:
             per_token += window * window_token_bytes(p, d)
     return per_token * layer_share, fixed * layer_share

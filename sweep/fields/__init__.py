@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from sweep.fields import (
+    attention,
     cluster,
     comms,
     des,
@@ -31,6 +32,7 @@ __all__ = ["FIELDS", "SAME", "Expect", "Field", "Seed", "by_key", "by_name", "en
 
 FIELDS: tuple[Field, ...] = (
     *model.FIELDS,
+    *attention.FIELDS,
     *hardware.FIELDS,
     *cluster.FIELDS,
     *precision.FIELDS,

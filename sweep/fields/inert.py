@@ -126,7 +126,7 @@ RULES = (
         _any(_is("load", LOADS.index("static")), _is("max_num_batched_tokens", 0)),
     ),
     Rule(
-        _keys("model.sliding_window_layer_fraction engine.window_in_decode"), "a model or input with a window", _WINDOW
+        _keys("attention.sliding_window_layer_fraction engine.window_in_decode"), "a model or input with a window", _WINDOW
     ),
     Rule(_keys("engine.kernel_launch_latency_us"), "cudagraph_mode=none", _EAGER),
     Rule(
