@@ -10,10 +10,14 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from kernels import jit_cache
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 CACHE = os.environ.get("SERVESWEEP_NUMBA_CACHE", "1") != "0"
 ENABLED = os.environ.get("SERVESWEEP_JIT", "1") != "0"
+if CACHE and ENABLED:
+    jit_cache.prepare()
 
 
 def kernel(function: F) -> F:
