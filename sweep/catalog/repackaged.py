@@ -58,9 +58,13 @@ def _fp8(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
     if source.org in BLOCK_FP8:
         per_channel = fields["model_family"] == "glm" and not fields["n_sparse_layers"]
         return _all("fp8_ptpc" if per_channel else "fp8_block")
-    if source.org == "meta-llama":
-        # Meta-Llama-3.1-405B-Instruct-FP8: MLPs; Llama-4-Maverick-*-FP8: routed experts alone
-        return _all("fp8_ptpc", kept=("attn", "mlp", "shared") if fields["n_moe_layers"] else ("attn",))
+    if source.org == "meta-llama" and fields["n_moe_layers"]:  # Llama-4-Maverick-*-FP8: routed experts alone
+        return _all("fp8_ptpc", kept=("attn", "mlp", "shared"))
+    if (
+        source.org == "meta-llama"
+    ):  # Meta-Llama-3.1-405B-Instruct-FP8: MLPs, the first and last layer's left out
+        width = (fields["n_layers"] + 2) / fields["n_layers"]
+        return _all("fp8_ptpc", kept=("attn",)) | {"checkpoint_mlp_width": round(width, 6)}
     return _all("fp8") | ({"checkpoint_kv": "fp8"} if source.org == "nvidia" else {})
 
 
