@@ -42,6 +42,9 @@ ALGO_AUTO, ALGO_RING, ALGO_ONE_SHOT, ALGO_TWO_SHOT, ALGO_HIERARCHICAL, ALGO_NVLS
 A2A_AUTO, A2A_DIRECT, A2A_SINGLE_SHOT, A2A_HIERARCHICAL = range(4)
 """Codes of the fields tp_allreduce_algo (ALGO_NVLS is not one of its choices) and ep_a2a_algo."""
 
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, POINT_TO_POINT, DISPATCH, COMBINE = range(7)
+"""Primitives of `collective`."""
+
 STEP_US, PAIR_SLOWDOWN, QUAD_SLOWDOWN = 3, 4, 5
 """Columns of every collective row: overhead per rank beyond two, and how much longer than 8 or more ranks a group of
 two (of four) takes per byte: 0 = as fast, 0.2 = 20 % longer; negative where few ranks are faster (PCIe)."""
@@ -236,19 +239,25 @@ def scale_out_hierarchical_us(message_bytes, n_ranks, p, c):
 def scale_out_all_reduce(message_bytes, n_ranks, algorithm, p, c):
     """All-reduce over several domains of `p.domain_gpus`: (us, ALGO_* that priced it).
 
-    auto is what libraries do there: the cheaper of ring and hierarchical.
+    auto: libraries know ring and hierarchical there; an ideal machine takes the fastest of all.
     """
     if algorithm == ALGO_ONE_SHOT:
         return scale_out_one_shot_us(message_bytes, n_ranks, p, c), ALGO_ONE_SHOT
     if algorithm == ALGO_TWO_SHOT:
         return scale_out_two_shot_us(message_bytes, n_ranks, p, c), ALGO_TWO_SHOT
-    ring = scale_out_ring_us(message_bytes, n_ranks, p, c)
+    best, chosen = scale_out_ring_us(message_bytes, n_ranks, p, c), ALGO_RING
     if algorithm == ALGO_RING:
-        return ring, ALGO_RING
+        return best, chosen
     hierarchical = scale_out_hierarchical_us(message_bytes, n_ranks, p, c)
-    if algorithm == ALGO_HIERARCHICAL or hierarchical <= ring:
-        return hierarchical, ALGO_HIERARCHICAL
-    return ring, ALGO_RING
+    if algorithm == ALGO_HIERARCHICAL or hierarchical <= best:
+        best, chosen = hierarchical, ALGO_HIERARCHICAL
+    if algorithm == ALGO_HIERARCHICAL or custom_limit_mib(n_ranks, c) != 0.0:
+        return best, chosen
+    one_shot = scale_out_one_shot_us(message_bytes, n_ranks, p, c)
+    two_shot = scale_out_two_shot_us(message_bytes, n_ranks, p, c)
+    if min(one_shot, two_shot) < best:
+        return (one_shot, ALGO_ONE_SHOT) if one_shot <= two_shot else (two_shot, ALGO_TWO_SHOT)
+    return best, chosen
 
 
 @kernel
@@ -327,13 +336,34 @@ def exchange_us(low_latency, bulk, message_bytes, n_ranks, nic_hops, relayed_sha
 
 
 @kernel
-def all_to_all_us(message_bytes, n_ranks, algorithm, p, c):
-    """All-to-all in which every rank holds `message_bytes` spread evenly over all ranks, us.
+def all_to_all_choice(message_bytes, n_ranks, algorithm, p, c):
+    """All-to-all in which every rank holds `message_bytes` spread evenly over all ranks: (us, A2A_* that priced it).
 
     direct: the library's send and receive pairs, one network message per GPU elsewhere. single_shot: one kernel that
     writes to all peers at once. hierarchical: collected inside the domain, one network message per domain.
     auto: the fastest of those.
     """
+    if n_ranks <= 1.0 or message_bytes <= 0.0:
+        return 0.0, A2A_AUTO
+    inside = min(n_ranks, p.domain_gpus)
+    domains = np.ceil(n_ranks / inside)
+    direct = exchange_us(OP_ALL_TO_ALL_LL, OP_ALL_TO_ALL, message_bytes, n_ranks, n_ranks - inside, 0.0, p, c)
+    if algorithm == A2A_DIRECT:
+        return direct, A2A_DIRECT
+    single_shot = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, 1.0, 0.0, p, c)
+    if algorithm == A2A_SINGLE_SHOT:
+        return single_shot, A2A_SINGLE_SHOT
+    hierarchical = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, domains - 1.0, 1.0, p, c)
+    if algorithm == A2A_HIERARCHICAL:
+        return hierarchical, A2A_HIERARCHICAL
+    if direct <= min(single_shot, hierarchical):
+        return direct, A2A_DIRECT
+    return (single_shot, A2A_SINGLE_SHOT) if single_shot <= hierarchical else (hierarchical, A2A_HIERARCHICAL)
+
+
+@kernel
+def all_to_all_us(message_bytes, n_ranks, algorithm, p, c):
+    """`all_to_all_choice` without the choice, us."""
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0
     inside = min(n_ranks, domain_gpus(p))
@@ -378,3 +408,31 @@ def point_to_point_us(message_bytes, crosses_domain, p, c):
         line_us(OP_ALL_TO_ALL_LL, message_bytes, 2.0, 1.0, gb_s, p, c),
         line_us(OP_ALL_TO_ALL, message_bytes, 2.0, 1.0, gb_s, p, c),
     )
+
+
+@kernel
+def collective(primitive, message_bytes, n_ranks, algorithm, p, c):
+    """Any primitive: (us, ALGO_* or A2A_* that priced it; 0 where a primitive has one algorithm only)."""
+    if primitive == ALL_REDUCE:
+        return all_reduce_choice(message_bytes, n_ranks, algorithm, p, c)
+    if primitive == ALL_TO_ALL:
+        return all_to_all_choice(message_bytes, n_ranks, algorithm, p, c)
+    if primitive == ALL_GATHER:
+        return all_gather_us(message_bytes, n_ranks, p, c), 0
+    if primitive == REDUCE_SCATTER:
+        return reduce_scatter_us(message_bytes, n_ranks, p, c), 0
+    if primitive == DISPATCH:
+        return expert_dispatch_us(message_bytes, n_ranks, p, c), 0
+    if primitive == COMBINE:
+        return expert_combine_us(message_bytes, n_ranks, p, c), 0
+    crosses = 1.0 if n_ranks > p.domain_gpus else 0.0
+    return point_to_point_us(message_bytes, crosses, p, c), 0
+
+
+@kernel
+def collective_times(primitive, message_bytes, n_ranks, algorithm, p, c):
+    """`collective` for arrays of message sizes and group sizes: float64[rows] us."""
+    out = np.empty(message_bytes.size)
+    for i in range(message_bytes.size):
+        out[i], _ = collective(primitive, message_bytes[i], n_ranks[i], algorithm, p, c)
+    return out
