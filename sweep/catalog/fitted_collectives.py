@@ -1,7 +1,7 @@
 """Fitted coefficients of collectives: conf/hardware/fitted/<hardware>.collectives.yaml.
 
-A file holds, per engine (and `nccl`: the communication library alone), rows of `kernels.coefficients` by name and
-their columns by name, as `servesweep calibrate collectives` wrote them. An accelerator or an engine without
+A file holds rows of `kernels.coefficients` by name and their columns by name, as `servesweep calibrate collectives`
+wrote them: of the communication library, of expert dispatch and combine, and per engine what differs. An accelerator or an engine without
 measurements names the relative it takes them from: coefficients are shares of the link's bandwidth and
 microseconds, so they carry over to another bandwidth.
 """
@@ -23,6 +23,7 @@ from sweep.catalog.yaml_file import read_yaml
 from sweep.paths import conf_dir
 
 LIBRARY = "nccl"
+"""Engine name of the communication library alone (NCCL, RCCL)."""
 ROWS: Mapping[str, int] = MappingProxyType(
     {
         "one_shot": k.OP_ONE_SHOT,
@@ -89,11 +90,13 @@ def fitted_collectives(hardware: str, engine: str) -> FittedCollectives | None:
         content = _file(name)
     if content is None:
         return None
-    engines = content["engines"]
-    rows = dict(engines[LIBRARY])
-    entry = engines.get(engine)
-    if entry is None and engine != LIBRARY:
-        engine = str(content["other_engines"])
-        entry = engines[engine]
-        origin = f"inherited from {name} {engine}"
-    return FittedCollectives(MappingProxyType(rows | dict(entry or {})), origin)
+    rows = dict(content["library"])
+    if engine != LIBRARY:
+        rows |= content.get("experts", {})
+        entry = content["engines"].get(engine)
+        if entry is None:
+            engine = str(content["other_engines"])
+            entry = content["engines"].get(engine, {})
+            origin = f"inherited from {name} {engine}"
+        rows |= entry
+    return FittedCollectives(MappingProxyType(rows), origin)
