@@ -237,7 +237,7 @@ def scale_out_hierarchical_us(message_bytes, n_ranks, p, c):
 
 @inlined
 def scale_out_all_reduce(message_bytes, n_ranks, algorithm, p, c):
-    """All-reduce over several domains of `p.domain_gpus`: (us, ALGO_* that priced it).
+    """All-reduce over several domains: (us, ALGO_* that priced it).
 
     auto: libraries know ring and hierarchical there; an ideal machine takes the fastest of all.
     """
@@ -286,7 +286,7 @@ def all_reduce_us(message_bytes, n_ranks, algorithm, p, c):
 def one_pass_us(op, message_bytes, n_ranks, p, c):
     """Half of a ring all-reduce: all-gather or reduce-scatter, us.
 
-    Row `op` holds what differs from the all-reduce: an added overhead and a bandwidth ratio.
+    Row `op` holds what differs from the all-reduce: an added overhead and a bandwidth ratio by group size.
     """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0
@@ -294,7 +294,7 @@ def one_pass_us(op, message_bytes, n_ranks, p, c):
     inside = min(n_ranks, domain_gpus(p))
     t = 0.0
     if inside > 1.0:
-        gb_s = scale_up_gb_s(inside, p) * c[op, MEMORY_EFFICIENCY]
+        gb_s = scale_up_gb_s(inside, p) * c[op, MEMORY_EFFICIENCY] / (1.0 + slowdown(op, inside, c))
         t = c[op, OVERHEAD_US] + ring_us(volume, inside, inside - 1.0, gb_s, p, c)
     if n_ranks > inside:
         # Each NIC brings its share of what the domain lacks; all of it then passes over the fabric.
@@ -345,7 +345,7 @@ def all_to_all_choice(message_bytes, n_ranks, algorithm, p, c):
     """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
         return 0.0, A2A_AUTO
-    inside = min(n_ranks, p.domain_gpus)
+    inside = min(n_ranks, domain_gpus(p))
     domains = np.ceil(n_ranks / inside)
     direct = exchange_us(OP_ALL_TO_ALL_LL, OP_ALL_TO_ALL, message_bytes, n_ranks, n_ranks - inside, 0.0, p, c)
     if algorithm == A2A_DIRECT:
@@ -425,7 +425,7 @@ def collective(primitive, message_bytes, n_ranks, algorithm, p, c):
         return expert_dispatch_us(message_bytes, n_ranks, p, c), 0
     if primitive == COMBINE:
         return expert_combine_us(message_bytes, n_ranks, p, c), 0
-    crosses = 1.0 if n_ranks > p.domain_gpus else 0.0
+    crosses = 1.0 if n_ranks > domain_gpus(p) else 0.0
     return point_to_point_us(message_bytes, crosses, p, c), 0
 
 

@@ -6,8 +6,9 @@ same samples give the same bits.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,17 @@ class Samples:
     n_ranks: Array
     time_us: Array
     algorithm: int = kc.ALGO_AUTO
+    weight: float = 1.0
 
     @classmethod
-    def of(cls, primitive: int, table: pl.DataFrame, algorithm: int = kc.ALGO_AUTO) -> Samples:
+    def of(
+        cls, primitive: int, table: pl.DataFrame, algorithm: int = kc.ALGO_AUTO, weight: float = 1.0
+    ) -> Samples:
         rows = table.sort("n_gpus", "bytes", "time_us")
         n_bytes, n_ranks, time_us = (
             rows[name].cast(pl.Float64).to_numpy() for name in ("bytes", "n_gpus", "time_us")
         )
-        return cls(primitive, n_bytes, n_ranks, time_us, algorithm)
+        return cls(primitive, n_bytes, n_ranks, time_us, algorithm, weight)
 
     def errors(self, c: Array, p: Any) -> Array:
         """log(predicted / measured) under coefficients `c`."""
@@ -56,8 +60,8 @@ class Samples:
         return np.asarray(np.log(predicted / self.time_us))
 
     def at(self, keep: NDArray[np.bool_]) -> Samples:
-        return Samples(
-            self.primitive, self.n_bytes[keep], self.n_ranks[keep], self.time_us[keep], self.algorithm
+        return replace(
+            self, n_bytes=self.n_bytes[keep], n_ranks=self.n_ranks[keep], time_us=self.time_us[keep]
         )
 
 
@@ -76,7 +80,7 @@ class Line:
     def start(self) -> Array:
         """Logarithms of the starting values."""
         steps = () if self.step_us is None else (self.step_us,)
-        return np.log(np.array([self.overhead_us, *steps, *self.efficiencies]))
+        return np.asarray(np.log([self.overhead_us, *steps, *self.efficiencies]))
 
     def bounds(self) -> tuple[Array, Array]:
         """Bounds of the logarithms: an efficiency above 1 would beat the link."""
@@ -107,8 +111,11 @@ def line_like(row: int, c: Array) -> Line:
     return Line(row, overhead_us, (min(pair, 1.0), min(quad, 1.0), many), step_us)
 
 
-def fit_lines(lines: Sequence[Line], samples: Samples, p: Any, c: Array, anchor: float = NO_ANCHOR) -> Array:
+def fit_lines(
+    lines: Sequence[Line], samples: Samples | Sequence[Samples], p: Any, c: Array, anchor: float = NO_ANCHOR
+) -> Array:
     """`c` with the rows of `lines` fitted to `samples`; `anchor` weighs the starting values."""
+    parts = [samples] if isinstance(samples, Samples) else list(samples)
     from scipy.optimize import least_squares
 
     start = np.concatenate([line.start() for line in lines])
@@ -118,9 +125,11 @@ def fit_lines(lines: Sequence[Line], samples: Samples, p: Any, c: Array, anchor:
     fitted = c.copy()
 
     def residuals(x: Array) -> Array:
-        for line, part in zip(lines, np.split(x, cuts), strict=True):
-            line.write(part, fitted)
-        return np.concatenate([samples.errors(fitted, p), anchor * (x - start)])
+        for line, values in zip(lines, np.split(x, cuts), strict=True):
+            line.write(values, fitted)
+        return np.concatenate(
+            [*(part.weight * part.errors(fitted, p) for part in parts), anchor * (x - start)]
+        )
 
     inside = np.clip(start, low + 1e-9, high - 1e-9)
     best = least_squares(
@@ -135,9 +144,9 @@ def loss(errors: Array) -> float:
     return float(np.sum(np.sqrt(1.0 + (errors / LOSS_SCALE) ** 2) - 1.0))
 
 
-def best_of(candidates: Iterable[Array], samples: Samples, p: Any) -> Array:
-    """The coefficients with the least loss on `samples`; the first among equals."""
-    return min(candidates, key=lambda c: loss(samples.errors(c, p)))
+def best_of(candidates: Iterable[Array], parts: Sequence[Samples], p: Any) -> Array:
+    """The coefficients with the least weighted loss on all samples; the first among equals."""
+    return min(candidates, key=lambda c: sum(loss(part.weight * part.errors(c, p)) for part in parts))
 
 
 def floor_us(samples: Samples, hops_per_rank: float, p: Any) -> float:
@@ -196,37 +205,42 @@ def reduces_in_switch(samples: Samples, p: Any, c: Array) -> bool:
     return bool(p["multicast"] > 0 and samples.n_ranks.max() >= c[k.OP_NVLS, kc.MIN_RANKS])
 
 
-def fit_library(table: pl.DataFrame, p: Any, relative: Array) -> Array:
+def fit_library(
+    table: pl.DataFrame,
+    p: Any,
+    relative: Array,
+    gathers: Sequence[tuple[int, Samples]],
+    points: Sequence[Samples],
+) -> Array:
     """Coefficients of the communication library alone from its all-reduce table.
 
-    Rows without samples (reduction in the switch below its fewest ranks) stay the relative's.
+    `gathers`: rows and samples of all-gather and reduce-scatter. They run the same ring, and show it where all-reduces
+    are reduced in the switch. `points`: more samples, of any primitive. Rows without samples stay the relative's.
     """
     samples = Samples.of(kc.ALL_REDUCE, table)
     c = relative.copy()
     set_limits(c, [NO_KERNEL] * 3)
     base_us = floor_us(samples, 2.0, p)
+    parts = [samples, *(part for _, part in gathers), *points]
+    nvls_starts_us = (30.0, 150.0) if reduces_in_switch(samples, p, c) else (None,)
     candidates = []
-    for scale in (0.3, 1.0):
+    for scale, nvls_us in itertools.product((0.3, 1.0), nvls_starts_us):
         lines = [
             # LL sends a flag with every payload word, LL128 one per 128 bytes, Simple copies in bulk.
             Line(k.OP_RING_LL, base_us, efficiencies(0.12 * scale, samples)),
             Line(k.OP_RING_LL128, base_us * 1.5, efficiencies(0.4 * scale, samples)),
             Line(k.OP_RING_SIMPLE, base_us + 20.0, efficiencies(0.8 * scale, samples)),
+            *(Line(row, 0.5, efficiencies(0.9, part), None) for row, part in gathers),
         ]
-        if reduces_in_switch(samples, p, c):
-            lines.append(Line(k.OP_NVLS, base_us + 30.0, (0.65,)))
-        candidates.append(fit_lines(lines, samples, p, c))
-    return best_of(candidates, samples, p)
+        if nvls_us is not None:
+            lines.append(Line(k.OP_NVLS, base_us + nvls_us, (0.65,)))
+        candidates.append(fit_lines(lines, parts, p, c))
+    return best_of(candidates, parts, p)
 
 
 def refit(rows: Sequence[int], table: pl.DataFrame, p: Any, c: Array, anchor: float) -> Array:
     """A relative's rows moved to few samples: what they do not tell stays the relative's."""
     return fit_lines([line_like(row, c) for row in rows], Samples.of(kc.ALL_REDUCE, table), p, c, anchor)
-
-
-def fit_one_pass(row: int, primitive: int, table: pl.DataFrame, p: Any, c: Array) -> Array:
-    """All-gather or reduce-scatter: an overhead and a bandwidth ratio on top of the ring's rows."""
-    return fit_lines([Line(row, 0.5, (0.9,), None)], Samples.of(primitive, table), p, c)
 
 
 def fit_exchange(low: int, bulk: int, samples: Samples, p: Any, c: Array) -> Array:
@@ -244,7 +258,7 @@ def fit_exchange(low: int, bulk: int, samples: Samples, p: Any, c: Array) -> Arr
         )
         for slow in (0.1, 0.4)
     ]
-    return best_of(candidates, samples, p)
+    return best_of(candidates, [samples], p)
 
 
 def fit_engine(table: pl.DataFrame, p: Any, library: Array, kernel_ranks: float) -> Array:
@@ -276,7 +290,18 @@ def fit_engine(table: pl.DataFrame, p: Any, library: Array, kernel_ranks: float)
                 return c
         return fit_lines(lines, samples, p, c)
 
-    return best_of([from_limit(first_mib) for first_mib in (0.5, 8.0, 64.0)], samples, p)
+    return best_of([from_limit(first_mib) for first_mib in (0.5, 8.0, 64.0)], [samples], p)
+
+
+def fit_kernels(table: pl.DataFrame, p: Any, library: Array, limit_mib: float) -> Array:
+    """An engine's own kernels from a few samples within its known size limit; the library as it is."""
+    samples = Samples.of(kc.ALL_REDUCE, table)
+    base_us = floor_us(samples, 1.0 / (samples.n_ranks.min() - 1.0), p)
+    sizes = efficiencies(0.5, samples)
+    c = library.copy()
+    set_limits(c, [limit_mib] * 3)
+    lines = [Line(k.OP_ONE_SHOT, base_us, sizes), Line(k.OP_TWO_SHOT, base_us * 1.8, sizes)]
+    return fit_lines(lines, samples, p, c)
 
 
 def held_out(

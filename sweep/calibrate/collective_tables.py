@@ -38,6 +38,33 @@ DEEPEP_DISPATCH_WIDTH = 1 + 4 / 128
 COLUMNS = ("hardware", "implementation", "version", "primitive", "n_gpus", "bytes", "time_us")
 
 
+PUBLISHED = "published"
+"""Version of the rows of `published_busbw`."""
+LARGE_BYTES = 2**34
+PUBLISHED_BUSBW_GB_S = (
+    ("h200_sxm", "all_reduce", 8, 480.0),
+    ("h200_sxm", "all_reduce_ring", 8, 367.0),
+    ("h200_sxm", "all_reduce", 4, 363.0),
+    ("h200_sxm", "all_gather", 8, 362.0),
+    ("h200_sxm", "reduce_scatter", 8, 362.0),
+    ("b200_sxm", "all_reduce", 8, 838.0),
+    ("b200_sxm", "all_reduce_ring", 8, 682.0),
+    ("mi300x", "all_reduce", 2, 47.7),
+    ("mi300x", "all_reduce", 8, 312.9),
+)
+"""Bus bandwidth of large messages (stas00/ml-engineering, network/README.md); _ring: with NVLS switched off."""
+
+
+def published_busbw() -> pl.DataFrame:
+    """`PUBLISHED_BUSBW_GB_S` as samples of `LARGE_BYTES`."""
+    rows = []
+    for hardware, primitive, n, gb_s in PUBLISHED_BUSBW_GB_S:
+        passes = 2 if primitive.startswith("all_reduce") else 1
+        time_us = passes * (n - 1) / n * LARGE_BYTES / (gb_s * 1e3)
+        rows.append((hardware, "nccl", PUBLISHED, primitive, n, LARGE_BYTES, time_us))
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
 def default_source() -> Path:
     """The database inside the installed package aiconfigurator-core. Raises UserError without it."""
     import importlib.util

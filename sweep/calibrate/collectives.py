@@ -24,8 +24,10 @@ import yaml
 
 from kernels import coefficients as k
 from kernels import collectives as kc
+from kernels.fabric import TOPOLOGY_PAIRWISE, TOPOLOGY_PCIE
 from sweep.calibrate import collective_fit as fit
 from sweep.calibrate.collective_fit import NO_KERNEL, Array, Samples
+from sweep.calibrate.collective_tables import PUBLISHED, published_busbw
 from sweep.catalog.fitted_collectives import COLUMNS, LIBRARY, ROWS
 from sweep.catalog.hardware import hardware, hardware_names
 from sweep.records import default_records, set_values
@@ -56,6 +58,10 @@ FEW_POINTS = {
     "mi355x": "mi300x",
 }
 """Accelerators with a handful of points, and the relative whose rows are moved to them, in order."""
+GATHER_WEIGHT = 0.3
+"""Weight of all-gather and reduce-scatter in the fit of the ring: all-reduce is what serving waits for."""
+PUBLISHED_WEIGHT = 10.0
+"""Weight of a published bus bandwidth, which stands for many large messages."""
 FEW_POINTS_ANCHOR = 0.1
 """Weight of the relative's rows there, in units of the residual."""
 TOPOLOGY_RELATIVE = {
@@ -65,9 +71,8 @@ TOPOLOGY_RELATIVE = {
     "pairwise": "a100_sxm_80_pairwise_nvlink",
 }
 """Whose coefficients an accelerator takes when none of its own relatives has its topology."""
-MI300X_BUSBW_GB_S = {2: 47.7, 8: 312.9}
-"""RCCL all-reduce of large messages over 2 and 8 MI300X (stas00/ml-engineering, network/README.md)."""
-LARGE_BYTES = 2**34
+INSTINCT_LIMIT_MIB = 16.0
+"""Largest message of the custom kernel's published table on MI300X (vllm#19744)."""
 NIC_EFFICIENCY = 0.92
 """Share of the NIC's rate that large transfers reach: 96 of 100 GB/s over four HDR NICs, 85 % over AINIC 400G."""
 NIC_OVERHEAD_US = 10.0
@@ -113,7 +118,8 @@ def record(name: str) -> Any:
 def reference(table: pl.DataFrame) -> pl.DataFrame:
     """Per implementation and group size the reference version's rows, or the newest version's."""
     parts = []
-    for (implementation, _), rows in table.group_by("implementation", "n_gpus", maintain_order=True):
+    measured = table.filter(pl.col("version") != PUBLISHED)
+    for (implementation, _), rows in measured.group_by("implementation", "n_gpus", maintain_order=True):
         versions = sorted(rows["version"].unique())
         wanted = REFERENCE_VERSION.get(str(implementation), "")
         parts.append(rows.filter(pl.col("version") == (wanted if wanted in versions else versions[-1])))
@@ -149,16 +155,24 @@ def fit_tables(name: str, table: pl.DataFrame, relative: Fitted | None, cross_va
         str(key[0]): reference(part)
         for key, part in within_physics(table, p).group_by("primitive", maintain_order=True)
     }
+    published = table.filter(pl.col("version") == PUBLISHED)
     all_reduce = rows["all_reduce"]
     nccl = all_reduce.filter(pl.col("implementation") == LIBRARY)
 
-    def library_of(part: pl.DataFrame) -> Array:
-        return fit.fit_library(part, p, start)
+    gathers = [
+        (k.OP_ALL_GATHER, Samples.of(kc.ALL_GATHER, rows["all_gather"], weight=GATHER_WEIGHT)),
+        (k.OP_REDUCE_SCATTER, Samples.of(kc.REDUCE_SCATTER, rows["reduce_scatter"], weight=GATHER_WEIGHT)),
+    ]
 
-    result = Fitted(_with_exchanges(library_of(nccl), rows, p))
+    points = published_samples(published)
+
+    def library_of(part: pl.DataFrame) -> Array:
+        return fit.fit_library(part, p, start, gathers, points)
+
+    result = Fitted(_with_all_to_all(library_of(nccl), rows, p))
     _note(result, LIBRARY, nccl, library_of, p, cross_validate)
     result.experts = _fit_experts(rows, p, result.library)
-    kernel_ranks = 2.0 if p["topology"] == kc.TOPOLOGY_PCIE else np.inf
+    kernel_ranks = 2.0 if p["topology"] == TOPOLOGY_PCIE else np.inf
     for engine in ENGINES:
         own = all_reduce.filter(pl.col("implementation") == engine)
         if not own.is_empty():
@@ -181,6 +195,21 @@ def _lend_kernels(result: Fitted) -> None:
     fit.set_limits(result.library, [NO_KERNEL] * 3)
 
 
+def published_samples(table: pl.DataFrame) -> list[Samples]:
+    """Published bus bandwidths of large messages; those without reduction in the switch as forced rings."""
+    kinds = {
+        "all_reduce": (kc.ALL_REDUCE, kc.ALGO_AUTO),
+        "all_reduce_ring": (kc.ALL_REDUCE, kc.ALGO_RING),
+        "all_gather": (kc.ALL_GATHER, 0),
+        "reduce_scatter": (kc.REDUCE_SCATTER, 0),
+    }
+    samples = []
+    for (name,), part in table.group_by(["primitive"], maintain_order=True):
+        primitive, algorithm = kinds[str(name)]
+        samples.append(Samples.of(primitive, part, algorithm, PUBLISHED_WEIGHT))
+    return samples
+
+
 def _note(
     result: Fitted,
     name: str,
@@ -198,10 +227,8 @@ def _note(
         result.held_out[name] = fit.held_out(fitter, samples_of, table, p)
 
 
-def _with_exchanges(c: Array, rows: dict[str, pl.DataFrame], p: Any) -> Array:
-    """All-gather, reduce-scatter and all-to-all on top of fitted all-reduce rows."""
-    c = fit.fit_one_pass(k.OP_ALL_GATHER, kc.ALL_GATHER, rows["all_gather"], p, c)
-    c = fit.fit_one_pass(k.OP_REDUCE_SCATTER, kc.REDUCE_SCATTER, rows["reduce_scatter"], p, c)
+def _with_all_to_all(c: Array, rows: dict[str, pl.DataFrame], p: Any) -> Array:
+    """All-to-all, and expert dispatch and combine by it, on top of the ring's rows."""
     direct = Samples.of(kc.ALL_TO_ALL, rows["all_to_all"], kc.A2A_DIRECT)
     c = fit.fit_exchange(k.OP_ALL_TO_ALL_LL, k.OP_ALL_TO_ALL, direct, p, c)
     return _experts_as_library(c)
@@ -262,46 +289,29 @@ def fit_few_points(name: str, table: pl.DataFrame, relative: Fitted) -> Fitted:
     for engine in ENGINES:
         own = all_reduce.filter(pl.col("implementation") == engine)
         if not own.is_empty():
-            result.engines[engine] = fit.fit_engine(own, p, c, np.inf)
+            result.engines[engine] = fit.fit_kernels(own, p, c, INSTINCT_LIMIT_MIB)
             result.errors[engine] = Samples.of(kc.ALL_REDUCE, own).errors(result.engines[engine], p)
-        elif engine in relative.engines:
-            result.engines[engine] = _carried(relative.engines[engine], c, p)
+        elif engine in relative.engines and p["topology"] == TOPOLOGY_PAIRWISE:
+            result.engines[engine] = _carried(relative.engines[engine], c)
     _lend_kernels(result)
     return result
 
 
-def _carried(engine: Array, library: Array, p: Any) -> Array:
-    """A relative's own kernels over this accelerator's library; bridged pairs run them in pairs only."""
+def _carried(engine: Array, library: Array) -> Array:
+    """A relative's own kernels over this accelerator's library; bridged GPUs run them in pairs only."""
     c = library.copy()
     c[[k.OP_ONE_SHOT, k.OP_TWO_SHOT]] = engine[[k.OP_ONE_SHOT, k.OP_TWO_SHOT]]
-    if p["topology"] == kc.TOPOLOGY_PAIRWISE:
-        fit.set_limits(c, [fit.limits(c)[0], NO_KERNEL, NO_KERNEL])
+    fit.set_limits(c, [fit.limits(c)[0], NO_KERNEL, NO_KERNEL])
     return c
 
 
 def fit_all(tables: pl.DataFrame, cross_validate: bool = False) -> dict[str, Fitted]:
     """Every accelerator that `tables` (collective_tables.COLUMNS) speak of, relatives first."""
-    published = pl.DataFrame(
-        [
-            (
-                "mi300x",
-                LIBRARY,
-                "csv",
-                "all_reduce",
-                n,
-                LARGE_BYTES,
-                2 * (n - 1) / n * LARGE_BYTES / (gb_s * 1e3),
-            )
-            for n, gb_s in MI300X_BUSBW_GB_S.items()
-        ],
-        schema=tables.schema,
-        orient="row",
-    )
-    tables = pl.concat([tables, published])
+    tables = pl.concat([tables, published_busbw()])
     done: dict[str, Fitted] = {}
     for name, relative in MEASURED.items():
         table = tables.filter(pl.col("hardware") == name, ~pl.col("version").is_in(["csv", "profile"]))
-        if not table.is_empty():
+        if set(table["version"]) - {PUBLISHED}:
             done[name] = fit_tables(name, table, done.get(relative or ""), cross_validate)
     for name, relative in FEW_POINTS.items():
         table = tables.filter(pl.col("hardware") == name)
@@ -329,8 +339,7 @@ def _rounded(value: float) -> float:
 def _rows(c: Array, names: Iterable[str]) -> dict[str, dict[str, float]]:
     out = {}
     for name in names:
-        columns = LINE_COLUMNS[:2] if name in ("all_gather", "reduce_scatter") else LINE_COLUMNS
-        columns += ROW_COLUMNS.get(name, ())
+        columns = (*LINE_COLUMNS, *ROW_COLUMNS.get(name, ()))
         out[name] = {column: _rounded(c[ROWS[name], COLUMNS[column]]) for column in columns}
     return out
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels import coefficients
+from sweep.catalog.fitted_collectives import fitted_collectives
 from sweep.catalog.hardware import hardware, relatives
 from sweep.catalog.yaml_file import read_yaml
 from sweep.fields.engine import ENGINES
@@ -195,4 +196,5 @@ def load_fitted(names: Sequence[str]) -> Fitted:
             for op in OPERATORS:
                 row, sources[name, engine, op] = operator_row(name, engine, op)
                 table[i, j, OPS[op], : len(row)] = row
+            fitted_collectives(name, engine).fill(table[i, j])
     return Fitted(tuple(names), table, MappingProxyType(sources))

@@ -60,7 +60,7 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True)
 class FittedCollectives:
-    """Rows of one (accelerator, engine), and where they come from: "fitted" or "inherited from ..."."""
+    """Rows of one (accelerator, engine) and where they come from: "fitted" or "inherited from ..."."""
 
     rows: Mapping[str, Mapping[str, float]]
     origin: str
@@ -73,30 +73,27 @@ class FittedCollectives:
 
 
 @cache
-def _file(hardware: str) -> Mapping[str, Any] | None:
+def _file(hardware: str) -> Mapping[str, Any]:
     file = conf_dir() / "hardware" / "fitted" / f"{hardware}.collectives.yaml"
-    return read_yaml(file) if file.is_file() else None
+    if not file.is_file():
+        raise LookupError(f"no fitted collectives for {hardware}: conf/hardware/fitted is incomplete")
+    return read_yaml(file)
 
 
 @cache
-def fitted_collectives(hardware: str, engine: str) -> FittedCollectives | None:
-    """Coefficients of an accelerator (catalogue name) under an engine or `nccl`; None where nothing is known."""
-    origin = "fitted"
-    name = hardware
+def fitted_collectives(hardware: str, engine: str) -> FittedCollectives:
+    """Coefficients of an accelerator (catalogue name) under an engine, or under `nccl`."""
+    name, origin = hardware, "fitted"
     content = _file(name)
-    while content is not None and "inherits" in content:
+    while "inherits" in content:
         name = str(content["inherits"])
         origin = f"inherited from {name}"
         content = _file(name)
-    if content is None:
-        return None
     rows = dict(content["library"])
     if engine != LIBRARY:
         rows |= content.get("experts", {})
-        entry = content["engines"].get(engine)
-        if entry is None:
+        if engine not in content["engines"]:
             engine = str(content["other_engines"])
-            entry = content["engines"].get(engine, {})
             origin = f"inherited from {name} {engine}"
-        rows |= entry
+        rows |= content["engines"].get(engine, {})
     return FittedCollectives(MappingProxyType(rows), origin)

@@ -1,0 +1,43 @@
+"""`servesweep collectives IN OUT`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweep.arguments import Parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Price a table of collectives; returns the exit status."""
+    parser = Parser(
+        prog="servesweep collectives",
+        description="Times of all-reduce, all-gather, reduce-scatter, all-to-all, p2p and expert dispatch and combine. "
+        "Columns in: id, hardware, n_gpus, n_nodes, implementation (nccl, vllm, sglang, trtllm, atom), nvls (auto, on, "
+        "off), primitive (all_reduce), algorithm (auto), bytes. Columns out: id, status, reason, time_us, busbw_gbps, "
+        "algorithm, priced_by.",
+    )
+    parser.add_argument("table_in", metavar="IN", type=Path, help="csv, parquet or jsonl")
+    parser.add_argument("table_out", metavar="OUT", type=Path, help="csv, parquet or jsonl")
+    parser.add_argument("--fidelity", choices=("fitted", "roofline"), default="fitted")
+    parser.add_argument(
+        "--network-backend",
+        choices=("analytical", "ns3"),
+        default="analytical",
+        help="ns3 simulates the network packet by packet (optional package ns3); launch and protocol left out",
+    )
+    arguments = parser.parse_args(argv)
+
+    from sweep.collectives import price_collectives
+    from sweep.table_io import read_table, write_table
+
+    result = price_collectives(
+        read_table(arguments.table_in),
+        fidelity=arguments.fidelity,
+        network_backend=arguments.network_backend,
+    )
+    write_table(result, arguments.table_out)
+    invalid = int((result["status"] == "invalid").sum())
+    print(f"{result.height - invalid} priced, {invalid} invalid -> {arguments.table_out}", file=sys.stderr)
+    return 0
