@@ -15,6 +15,7 @@ from kernels.jit import inlined, kernel
 from kernels.memory import memory_account
 from kernels.params import parameter_counts
 from kernels.peaks import peak_tflops
+from kernels.weights import VOCAB_MULTIPLE, round_up
 from kernels.windows import sparse_layers, sparse_topk, window_layers, window_tokens
 
 
@@ -67,6 +68,8 @@ def shape_reason(p, d):
         return reasons.HEADS_NOT_DIVISIBLE
     if p.kv_lora_rank <= 0.0 and p.n_kv_heads % p.tp != 0.0 and p.tp % p.n_kv_heads != 0.0:
         return reasons.HEADS_NOT_DIVISIBLE
+    if round_up(p.vocab_size, VOCAB_MULTIPLE) % p.tp != 0.0:
+        return reasons.VOCAB_NOT_DIVISIBLE
     if p.pp > p.n_layers:
         return reasons.LAYERS_BELOW_STAGES
     if p.n_moe_layers > 0.0:

@@ -10,7 +10,7 @@ bytes = sum over the stage's layers of params / shards x width, with the shards 
     routed experts   ceil(E / moe_ep) of them at width f / moe_tp; FP4 kernels pad both dimensions
     router, norms    replicated
     embedding, head  vocabulary in multiples of 64, by tp; the head as the dense MLP
-    rotary table     max_position x rotary width, 16 bit, one per kind of attention layer
+    rotary table     max_position x rotary width, 16 bit, one per distinct width
     encoder          replicated, 16 bit
 """
 
@@ -139,16 +139,16 @@ def vocab_padding(p, shards):
 
 @inlined
 def rotary_table_bytes(p):
-    """Cosine and sine table that every rank keeps, one per kind of attention layer."""
+    """Cosine and sine table that every rank keeps, one per distinct rotary width of the attention layers."""
     layers = attention_layers(p)
     if layers <= 0.0:
         return 0.0
     window = min(p.n_window_layers, layers)
-    elements = 0.0
-    if layers > window:
-        elements += p.qk_rope_dim if p.kv_lora_rank > 0.0 else p.head_dim
-    if window > 0.0:
-        elements += window_shape(p)[1]
+    full_width = p.qk_rope_dim if p.kv_lora_rank > 0.0 else p.head_dim
+    window_width = window_shape(p)[1]
+    elements = full_width if layers > window else 0.0
+    if window > 0.0 and window_width != elements:
+        elements += window_width
     return p.max_position * elements * 2.0
 
 

@@ -185,11 +185,8 @@ class Twin:
         router = f["n_moe_layers"] * h * f["n_experts"] * 2
         rows = math.ceil(f["vocab_size"] / 64) * 64
         head = 0 if f["tied_embeddings"] else math.ceil(rows / mlp_group) * h * 2
-        tables = 0
-        if "full" in self.kinds:
-            tables += f["qk_rope_dim"] if self.mla else f["head_dim"]
-        if "window" in self.kinds:
-            tables += f["head_dim"]
+        # No model here has two rotary widths: one table.
+        tables = f["qk_rope_dim"] if self.mla else f["head_dim"]
         other = 2 * (f["other_params"] + f["encoder_params"] + f["max_position"] * tables)
         return (
             attention + dense + experts + shared + router + math.ceil(rows / self.tp) * h * 2 + head + other
@@ -415,6 +412,13 @@ def test_reasons_tell_weights_from_cache():
     assert vllm(LLAMA_8B, hbm_gib=19.0, max_model_len=131072).reason == reasons.KV_BELOW_ONE_REQUEST
     assert vllm(LLAMA_8B).reason == reasons.OK
     assert vllm(DEEPSEEK_V3, tp=2, enforce_memory=0).reason == reasons.OK
+
+
+def test_a_width_that_does_not_divide_the_padded_vocabulary_is_refused():
+    tens = LLAMA_8B | {"n_heads": 30, "n_kv_heads": 10}
+    # 128,256 is a multiple of 64 but not of 5; 128,320 is a multiple of 5.
+    assert vllm(tens, tp=5, ffn_dim=14340).reason == reasons.VOCAB_NOT_DIVISIBLE
+    assert vllm(tens, tp=5, ffn_dim=14340, vocab_size=128310).reason == reasons.OK
 
 
 def test_mxfp4_experts_are_padded_as_the_kernels_need():
