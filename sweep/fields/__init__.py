@@ -24,6 +24,7 @@ from sweep.fields import (
     precision,
     price,
     speculation,
+    traffic,
     workload,
 )
 from sweep.fields.spec import SAME, Expect, Field, Seed
@@ -44,6 +45,7 @@ FIELDS: tuple[Field, ...] = (
     *speculation.FIELDS,
     *disagg.FIELDS,
     *workload.FIELDS,
+    *traffic.FIELDS,
     *des.FIELDS,
     *price.FIELDS,
 )

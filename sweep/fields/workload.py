@@ -7,7 +7,8 @@ from sweep.fields.spec import Field, Seed
 
 _Q = "What load?"
 LOADS = ("closed_loop", "saturation", "rate", "static")
-ARRIVALS = ("poisson", "deterministic")
+ARRIVALS = ("poisson", "deterministic", "gamma", "pulse")
+LENGTHS = ("uniform", "lognormal", "empirical")
 
 FIELDS = (
     Field(
@@ -116,7 +117,7 @@ FIELDS = (
     ),
     Field(
         key="workload.arrival",
-        doc="Arrival process of an open rate; on the compatible command line poisson and deterministic with a rate start the "
+        doc="Arrival process of an open rate (poisson with a burstiness is gamma; pulse: bursts at intervals); on the compatible command line poisson and deterministic with a rate start the "
         "simulator too, closed and none are a closed loop.",
         kind="choice",
         choices=ARRIVALS,
