@@ -52,5 +52,7 @@ def loaded_checkpoint(model: ModelEntry, linear: str | None, experts: str | None
 
 def _repackaged(model: ModelEntry, dtype: str) -> ModelEntry:
     """The model as the usual checkpoint in `dtype` stores it."""
-    stored = stored_formats(model.fields, dtype, Source(PACKAGER[dtype], model.name, revision=2))
+    # DeepSeek is served from the second revision (R1-0528-NVFP4-v2, V3.1), others from the first.
+    revision = 2 if model.fields["model_family"] == "deepseek" else 1
+    stored = stored_formats(model.fields, dtype, Source(PACKAGER[dtype], model.name, revision))
     return replace(model, fields=MappingProxyType({**model.fields, **stored}))

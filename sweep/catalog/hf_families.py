@@ -137,6 +137,58 @@ FAMILIES: dict[str, Family] = {
         tied=True,
         names=Names(experts="experts", shared="mlp", router="router"),
     ),
+    "starcoder2": Family(
+        label="starcoder",
+        readers=(layer.sliding_window,),
+        layer_norm=True,
+        attention_bias="qkvo",
+        mlp_bias=True,
+        mlp_matrices=2,
+        tied=True,
+    ),
+    "stablelm": Family(label="stablelm", layer_norm=True, readers=(layer.qkv_bias,)),
+    "internlm2": Family(label="internlm"),
+    "cohere": Family(label="cohere", norms=1, tied=True, readers=(layer.query_key_norm_per_head,)),
+    "cohere2": Family(
+        label="cohere",
+        norms=1,
+        tied=True,
+        readers=(layer.sliding_window,),
+        defaults={"sliding_window_pattern": 4},
+    ),
+    "falcon": Family(
+        label="falcon", readers=(layer.falcon_heads,), norms=0, layer_norm=True, mlp_matrices=2, tied=True
+    ),
+    "gpt_neox": Family(
+        label="gpt_neox", layer_norm=True, attention_bias="qkvo", mlp_bias=True, mlp_matrices=2
+    ),
+    "gpt2": Family(
+        label="gpt2",
+        readers=(layer.learned_positions,),
+        layer_norm=True,
+        attention_bias="qkvo",
+        mlp_bias=True,
+        mlp_matrices=2,
+        tied=True,
+    ),
+    "gpt_bigcode": Family(
+        label="starcoder",
+        readers=(layer.multi_query, layer.learned_positions),
+        layer_norm=True,
+        attention_bias="qkvo",
+        mlp_bias=True,
+        mlp_matrices=2,
+        tied=True,
+    ),
+    "opt": Family(
+        label="opt",
+        readers=(layer.opt_positions,),
+        layer_norm=True,
+        attention_bias="qkvo",
+        mlp_bias=True,
+        mlp_matrices=2,
+        tied=True,
+    ),
     # mixtures of experts
     "mixtral": Family(label="mistral", readers=(layer.sliding_window, layer.experts), names=BLOCK_SPARSE),
     "phimoe": Family(
@@ -198,6 +250,7 @@ FAMILIES: dict[str, Family] = {
     # latent attention
     "deepseek_v2": Family(label="deepseek", readers=_DEEPSEEK),
     "deepseek_v3": Family(label="deepseek", readers=_DEEPSEEK),
+    "glm4_moe_lite": Family(label="glm", readers=_DEEPSEEK, defaults={"topk_method": "noaux_tc"}),
     "kimi_k2": Family(label="kimi", readers=_DEEPSEEK),
     "deepseek_v32": Family(label="deepseek", readers=(*_DEEPSEEK, layer.dsa_indexer)),
     "glm_moe_dsa": Family(label="glm", readers=(*_DEEPSEEK, layer.dsa_indexer)),

@@ -87,6 +87,53 @@ def trunk(keys: Keys, shape: Shape) -> None:
     shape.blocks = [Block() for _ in range(layers)]
 
 
+def multi_query(keys: Keys, shape: Shape) -> None:
+    """One KV head where `multi_query` says so (its default in GPT-BigCode)."""
+    if keys.flag("multi_query", default=True):
+        shape.fields["n_kv_heads"] = 1
+
+
+def falcon_heads(keys: Keys, shape: Shape) -> None:
+    """Falcon: one KV head, groups in the new decoder, else as many as queries; its norms have biases."""
+    heads, hidden, n = shape.number("n_heads"), shape.number("hidden_size"), len(shape.blocks)
+    grouped = keys.flag("new_decoder_architecture")
+    if keys.flag("alibi") or keys.flag("bias"):
+        raise UserError("falcon with ALiBi or biases is not modelled", field="alibi")
+    if grouped:
+        shape.fields["n_kv_heads"] = keys.count("num_kv_heads", default=heads)
+    elif keys.flag("multi_query", default=True):
+        shape.fields["n_kv_heads"] = 1
+    norms = 2 if grouped or not keys.flag("parallel_attn", default=True) else 1
+    shape.other_params += n * norms * 2 * hidden
+
+
+def learned_positions(keys: Keys, shape: Shape) -> None:
+    """A learned vector per position."""
+    shape.other_params += shape.number("max_position") * shape.number("hidden_size")
+
+
+def opt_positions(keys: Keys, shape: Shape) -> None:
+    """OPT: learned positions, two more than the context; a projected embedding is not modelled."""
+    hidden = shape.number("hidden_size")
+    if keys.count("word_embed_proj_dim", default=hidden) != hidden:
+        raise UserError("an embedding of another width is not modelled", field="word_embed_proj_dim")
+    shape.other_params += (shape.number("max_position") + 2) * hidden
+
+
+def qkv_bias(keys: Keys, shape: Shape) -> None:
+    """Biases of query, key and value where `use_qkv_bias` says so."""
+    if keys.flag("use_qkv_bias"):
+        width = (shape.number("n_heads") + 2 * shape.number("n_kv_heads")) * shape.number("head_dim")
+        shape.other_params += len(shape.blocks) * width
+
+
+def query_key_norm_per_head(keys: Keys, shape: Shape) -> None:
+    """Command R+: norms of queries and keys with weights of their own for each head."""
+    if keys.flag("use_qk_norm"):
+        heads = shape.number("n_heads") + shape.number("n_kv_heads")
+        shape.other_params += len(shape.blocks) * heads * shape.number("head_dim")
+
+
 def multi_head_latent(keys: Keys, shape: Shape) -> None:
     """DeepSeek's multi-head latent attention."""
     nope, rope = keys.count("qk_nope_head_dim"), keys.count("qk_rope_head_dim")

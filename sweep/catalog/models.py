@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sweep.catalog import hf_config
-from sweep.catalog.ids import CheckpointId, holds_stem, parse_id, stem_of
+from sweep.catalog.ids import FORMAT_LIKE, CheckpointId, holds_stem, parse_id, stem_of
 from sweep.catalog.repackaged import Source, stored_formats
 from sweep.catalog.yaml_file import read_yaml
 from sweep.errors import UserError, nearest
@@ -110,7 +110,12 @@ def _base_model(checkpoint: CheckpointId, text: str) -> tuple[str, tuple[str, ..
             return names[wanted], ()
     contained = [stem for stem in _stems() if holds_stem(checkpoint.base, stem)]
     stem = max(contained, key=len, default="")
-    if stem and checkpoint.org and checkpoint.org not in _orgs_of(_stems()[stem]):
+    if (
+        stem
+        and not FORMAT_LIKE.search(checkpoint.base)
+        and checkpoint.org
+        and checkpoint.org not in _orgs_of(_stems()[stem])
+    ):
         name = _stems()[stem]
         return name, (f"{text} is taken for a fine-tune of {name}",)
     raise _unknown(text)

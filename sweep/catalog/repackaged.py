@@ -79,6 +79,8 @@ def _nvfp4(fields: Mapping[str, Any], source: Source) -> dict[str, object]:
         return _all("mxfp8") | {"checkpoint_experts": "nvfp4"}
     if fields["model_family"] == "deepseek":
         return _all("nvfp4") | _deepseek_attention(fields, source) | kv
+    if fields["n_linear_layers"] and source.revision > 1:  # Qwen3.5-397B-A17B-NVFP4-V2
+        return _all("fp8") | {"checkpoint_experts": "nvfp4"} | kv
     if fields["model_family"] == "nemotron":  # NVIDIA-Nemotron-3-Super-*-NVFP4
         return _all("nvfp4") | kv
     if (

@@ -69,6 +69,128 @@ def test_a_plain_decoder_has_its_exact_parameter_count():
     assert counts(fields_of(LLAMA)).params_total == 8_030_261_248
 
 
+OLDER = [
+    (
+        {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024},
+        50257,
+        124439808,
+    ),
+    (
+        {
+            "model_type": "opt",
+            "hidden_size": 4096,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 32,
+            "ffn_dim": 16384,
+            "max_position_embeddings": 2048,
+        },
+        50272,
+        6658473984,
+    ),
+    (
+        {
+            "model_type": "gpt_neox",
+            "hidden_size": 4096,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 32,
+            "intermediate_size": 16384,
+        },
+        50432,
+        6857302016,
+    ),
+    (
+        {
+            "model_type": "falcon",
+            "hidden_size": 4544,
+            "num_attention_heads": 71,
+            "num_hidden_layers": 32,
+            "multi_query": True,
+        },
+        65024,
+        6921720704,
+    ),
+    (
+        {
+            "model_type": "falcon",
+            "hidden_size": 8192,
+            "num_attention_heads": 128,
+            "num_kv_heads": 8,
+            "num_hidden_layers": 60,
+            "new_decoder_architecture": True,
+        },
+        65024,
+        41303293952,
+    ),
+    (
+        {
+            "model_type": "starcoder2",
+            "hidden_size": 4608,
+            "num_attention_heads": 36,
+            "num_key_value_heads": 4,
+            "num_hidden_layers": 32,
+            "intermediate_size": 18432,
+        },
+        49152,
+        7173923840,
+    ),
+    (
+        {
+            "model_type": "gpt_bigcode",
+            "n_embd": 6144,
+            "n_head": 48,
+            "n_layer": 40,
+            "n_positions": 8192,
+            "n_inner": 24576,
+        },
+        49152,
+        15517456384,
+    ),
+    (
+        {
+            "model_type": "cohere",
+            "hidden_size": 12288,
+            "num_attention_heads": 96,
+            "num_key_value_heads": 8,
+            "num_hidden_layers": 64,
+            "intermediate_size": 33792,
+            "use_qk_norm": True,
+        },
+        256000,
+        103810674688,
+    ),
+    (
+        {
+            "model_type": "internlm2",
+            "hidden_size": 4096,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "num_hidden_layers": 32,
+            "intermediate_size": 14336,
+        },
+        92544,
+        7737708544,
+    ),
+    (
+        {
+            "model_type": "stablelm",
+            "hidden_size": 2048,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 24,
+            "intermediate_size": 5632,
+            "use_qkv_bias": True,
+        },
+        100352,
+        1644515328,
+    ),
+]
+"""GPT-2, OPT-6.7B, Pythia-6.9B, Falcon 7B and 40B, StarCoder2-7B, StarCoder, Command R+, InternLM2-7B, StableLM 2 1.6B."""
+
+
+@pytest.mark.parametrize(("config", "vocabulary", "published"), OLDER)
+def test_older_families_have_exactly_their_published_parameters(config, vocabulary, published):
+    assert counts(fields_of(config | {"vocab_size": vocabulary})).params_total == published
+
+
 def test_tied_embeddings_default_to_the_familys_own_habit():
     gemma = {k: v for k, v in LLAMA.items() if k != "tie_word_embeddings"} | {"model_type": "gemma"}
     assert fields_of(gemma)["tied_embeddings"] is True

@@ -68,6 +68,8 @@ def test_an_id_means_its_architecture(text, name):
         ("amd/Kimi-K2.5-MXFP4", (BF16, BF16, "mxfp4", BF16)),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", (BF16, "fp8_ptpc", "fp8_ptpc", "fp8_ptpc")),
         ("meta-llama/Llama-4-Maverick-17B-128E-Instruct-FP8", (BF16, BF16, "fp8_ptpc", BF16)),
+        ("cyankiwi/gemma-4-31B-it-AWQ-4bit", ("int4_wo",) * 4),
+        ("RedHatAI/Qwen3-32B-NVFP4A16", ("nvfp4",) * 4),
         ("zai-org/GLM-4.7-FP8", ("fp8_ptpc",) * 4),
         ("zai-org/GLM-5-FP8", ("fp8_block",) * 4),
     ],
