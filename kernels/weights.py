@@ -7,7 +7,7 @@ bytes = sum over the stage's layers of params / shards x width, with the shards 
                      the projection they come from (16 bit)
     dense MLP        tp, or tp x attention_dp (SGLang)
     shared experts   as the dense MLP
-    routed experts   ceil(E / moe_ep) of them at width f / moe_tp; FP4 kernels pad both dimensions
+    routed experts   ceil((E + redundant) / moe_ep) of them at width f / moe_tp; FP4 kernels pad both dimensions
     router, norms    replicated
     embedding, head  vocabulary in multiples of 64, by tp; the head as the dense MLP
     rotary table     max_position x rotary width, 16 bit, one per distinct width
@@ -171,7 +171,8 @@ def stage_weights(stage, p, d):
     d.weights_mlp_bytes = dense_share * d.params_mlp / group * mlp_width
     experts = 0.0
     if p.n_experts > 0.0:
-        held = np.ceil(p.n_experts / d.moe_ep) / p.n_experts / d.moe_tp
+        slots = p.n_experts + (p.redundant_experts if d.moe_ep > 1.0 else 0.0)
+        held = np.ceil(slots / d.moe_ep) / p.n_experts / d.moe_tp
         width = stored_width(d.expert_dtype, p.checkpoint_experts, p.checkpoint_experts_width)
         experts = d.params_experts * held * width * expert_padding(p, d)
     d.weights_experts_bytes = moe_share * experts

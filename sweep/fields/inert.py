@@ -84,13 +84,10 @@ RULES = (
     ),
     Rule(
         _keys(
-            "moe.ep_load_balance comms.ep_a2a_algo comms.ep_a2a_efficiency comms.enable_deepep comms.sync_free_stage"
+            "moe.ep_load_balance moe.redundant_experts comms.ep_a2a_algo comms.ep_a2a_efficiency comms.enable_deepep comms.sync_free_stage"
         ),
         "expert parallelism (moe_ep > 1)",
         _RANKS,
-    ),
-    Rule(
-        _keys("moe.redundant_experts"), "an imbalance to shrink (ep_load_balance > 1)", _above("ep_load_balance", 1)
     ),
     Rule(_group("disagg", "disagg.disaggregate"), "disagg.disaggregate=true", _POOLS),
     Rule(

@@ -21,7 +21,7 @@ FIELDS = (
     ),
     Field(
         key="moe.redundant_experts",
-        doc="Extra replicated expert slots that shrink the imbalance: 1 + (r - 1) E / (E + extra).",
+        doc="Extra replicated expert slots: they take memory and shrink the imbalance, 1 + (r - 1) E / (E + extra).",
         kind="int",
         default=0,
         low=0,

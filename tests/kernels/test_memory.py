@@ -414,6 +414,13 @@ def test_reasons_tell_weights_from_cache():
     assert vllm(DEEPSEEK_V3, tp=2, enforce_memory=0).reason == reasons.OK
 
 
+def test_redundant_experts_take_their_slots_where_ranks_hold_different_experts():
+    spread = {"attention_dp": 8, "moe_ep": 8}
+    plain, redundant = vllm(DEEPSEEK_V3, **spread), vllm(DEEPSEEK_V3, **spread, redundant_experts=32)
+    assert redundant.weights_experts_bytes == pytest.approx(plain.weights_experts_bytes * 36 / 32)
+    assert vllm(DEEPSEEK_V3, redundant_experts=32).weights_bytes == vllm(DEEPSEEK_V3).weights_bytes
+
+
 def test_a_width_that_does_not_divide_the_padded_vocabulary_is_refused():
     tens = LLAMA_8B | {"n_heads": 30, "n_kv_heads": 10}
     # 128,256 is a multiple of 64 but not of 5; 128,320 is a multiple of 5.
