@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sweep import cli
-from sweep.calibrate import collectives as calibrate
+from sweep.calibrate import collective_accelerators as calibrate
 from sweep.catalog.fitted_collectives import COLUMNS, ROWS, fitted_collectives
 from sweep.catalog.hardware import hardware, hardware_names
 from sweep.collectives import price_collectives
