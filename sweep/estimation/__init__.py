@@ -1,0 +1,1 @@
+"""One deployment: its command line, its rules, its price and its report."""
