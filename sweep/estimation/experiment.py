@@ -140,7 +140,16 @@ def hardware_values(content: Mappings, file: str) -> tuple[list[Given], list[str
         values["hardware.nic_latency_us"] = ("pod_lat", numbers["pod_lat"])
     if "node_topology" in content:
         values["cluster.interconnect"] = ("node_topology", content["node_topology"])
-    read_names = {"node_size", "node_bw", "pod_bw", "bw_eff", "nics_per_node", "node_lat", "pod_lat", "node_topology"}
+    read_names = {
+        "node_size",
+        "node_bw",
+        "pod_bw",
+        "bw_eff",
+        "nics_per_node",
+        "node_lat",
+        "pod_lat",
+        "node_topology",
+    }
     givens = [Given(key, value, f"{file}: {name}") for key, (name, value) in values.items()]
     return givens, sorted(str(k) for k in content if k not in read_names)
 

@@ -17,10 +17,6 @@ GROUP_TP = "--tp"
 """TP as the compatible tool counts it: attention DP divides it. `parallelism.tp` is the width of one DP rank."""
 RANKS_OF_TP = "--attention-dp-size"
 
-PLAIN = {
-    "tp": GROUP_TP,
-    "attention_dp_size": RANKS_OF_TP,
-}
 CONFIG_NAMES: Mapping[str, str] = {
     "tensor_model_parallel_size": "INFERASIM_TP",
     "pipeline_model_parallel_size": "parallelism.pp",
@@ -71,7 +67,9 @@ def from_environment(environment: Mapping[str, str]) -> list[Given]:
     if environment.get("INFERASIM_MODEL"):
         found.append(Given("model.name", environment["INFERASIM_MODEL"], "INFERASIM_MODEL"))
     if environment.get("INFERASIM_ANCHOR_STORE"):
-        found.append(from_flag("--anchor-store", environment["INFERASIM_ANCHOR_STORE"], "INFERASIM_ANCHOR_STORE"))
+        found.append(
+            from_flag("--anchor-store", environment["INFERASIM_ANCHOR_STORE"], "INFERASIM_ANCHOR_STORE")
+        )
     return found
 
 
@@ -112,6 +110,8 @@ def value_of(given: Given, *, amd: bool = False) -> Any:
     try:
         if given.seed is not None:
             value = _as_seed(given.seed, field, value)
+        if value is None:
+            return None
         if amd and field.group == "precision" and str(value).lower() == "fp4":
             value = "mxfp4"
         return checked(field, value)

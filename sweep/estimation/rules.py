@@ -63,7 +63,13 @@ def _split_tp(values: dict[str, Any], last: Mapping[str, Given]) -> None:
     """TP of the compatible tool is that of tp x attention_dp GPUs: attention DP given as its flag divides it."""
     for prefix, tp_key, dp_key, tp_flag, dp_flag in (
         ("", "parallelism.tp", "parallelism.attention_dp", "--tp", RANKS_OF_TP),
-        ("prefill_", "disagg.prefill_tp", "disagg.prefill_attention_dp", "--prefill-tp", "--prefill-attention-dp"),
+        (
+            "prefill_",
+            "disagg.prefill_tp",
+            "disagg.prefill_attention_dp",
+            "--prefill-tp",
+            "--prefill-attention-dp",
+        ),
         ("decode_", "disagg.decode_tp", "disagg.decode_attention_dp", "--decode-tp", "--decode-attention-dp"),
     ):
         given = last.get(dp_key)
@@ -102,7 +108,9 @@ def _refuse_half_a_prefill_rate(values: Mapping[str, Any]) -> None:
         return
     if not all(given):
         missing = ", ".join(flag for flag, there in zip(SPAN_FLAGS, given, strict=True) if not there)
-        raise UserError(f"a measured prefill rate and the span it was fitted over go together: {missing} missing")
+        raise UserError(
+            f"a measured prefill rate and the span it was fitted over go together: {missing} missing"
+        )
     low, high = values[SPAN[1]], values[SPAN[2]]
     if high <= low:
         raise UserError(f"is not above {SPAN_FLAGS[1]} {low}", field=SPAN_FLAGS[2], value=high)

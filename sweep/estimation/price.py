@@ -1,0 +1,149 @@
+"""The estimate of one deployment: kernel record in, typed answer out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sweep.catalog.hardware import HardwareEntry, resolve_hardware
+from sweep.catalog.models import ModelEntry, resolve_model
+from sweep.catalog.prices import DEFAULT_BOOK, price_of
+from sweep.coverage import coverage_values
+from sweep.errors import UserError, nearest
+from sweep.estimation.rules import Deployment
+from sweep.evaluation import Evaluated, evaluate
+from sweep.fields import by_key, by_name
+from sweep.fields.inert import inert, of_record
+from sweep.memory import MemoryAccount, account
+from sweep.records import Records, default_records, set_values
+
+RUNGS = ("roofline", "fitted")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Answer for one deployment: result columns (kernels.layout.RESULT_COLUMNS), memory account, what to tell."""
+
+    model: str
+    hardware: str
+    engine: str
+    fidelity: str
+    record: Records
+    results: dict[str, float]
+    memory: MemoryAccount
+    inert: dict[str, str]
+    by_hand: dict[str, str]
+    notes: tuple[str, ...]
+    concurrency_is_ceiling: bool
+
+    @property
+    def reason(self) -> str:
+        from kernels.reasons import TEXT
+
+        return TEXT[int(self.results["reason"])]
+
+    @property
+    def bound(self) -> str | None:
+        from kernels.layout import BOUND_NAMES
+
+        code = self.results["bound"]
+        return None if math.isnan(code) else BOUND_NAMES[int(code)]
+
+
+def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
+    """Price a deployment. Raises UserError for a model, an accelerator or a fidelity that is not known."""
+    fidelity = fidelity or asked.settings.get("fidelity.level", "fitted")
+    if fidelity not in RUNGS:
+        raise UserError(
+            "is not available for one deployment yet",
+            field="--fidelity",
+            value=fidelity,
+            allowed=", ".join(RUNGS),
+            near=nearest(fidelity, RUNGS),
+        )
+    model, hardware = resolve_model(asked.model), resolve_hardware(asked.hardware)
+    record, notes = input_record(asked, model, hardware)
+    table = _coefficients(hardware.name, fidelity)
+    ceiling = "workload.concurrency" not in asked.by_hand
+    evaluated = evaluate(record, table)
+    if ceiling and evaluated.results["max_concurrency"][0] >= 1.0:
+        record["concurrency"] = sustainable_concurrency(record, evaluated)
+        evaluated = evaluate(record, table)
+    names = evaluated.results.dtype.names or ()
+    keys = [key for key in asked.by_hand if key in by_key()]
+    return Estimate(
+        model=model.name,
+        hardware=hardware.name,
+        engine=str(asked.values.get("engine.engine", by_key()["engine.engine"].default)),
+        fidelity=fidelity,
+        record=record,
+        results={name: float(evaluated.results[name][0]) for name in names},
+        memory=account(_memory_record(record)),
+        inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
+        by_hand=dict(asked.by_hand),
+        notes=(*asked.notes, *model.notes, *notes),
+        concurrency_is_ceiling=ceiling,
+    )
+
+
+def _coefficients(hardware: str, fidelity: str) -> Any:
+    from sweep.coefficients import coefficients
+
+    return coefficients([hardware], fidelity)
+
+
+def input_record(asked: Deployment, model: ModelEntry, hardware: HardwareEntry) -> tuple[Records, list[str]]:
+    """The kernel's record of a deployment, and notes on what was filled in."""
+    notes: list[str] = []
+    record = default_records(1)
+    values = {**_columns("model", model.fields), **model.precision, **_columns("hardware", hardware.fields)}
+    given = {key.rsplit(".", 1)[-1]: value for key, value in asked.values.items() if _is_column(key)}
+    if "moe.router_coverage" in asked.values:
+        values.update(coverage_values(asked.values["moe.router_coverage"]))
+    if "usd_per_gpu_hour" not in given:
+        price = price_of(DEFAULT_BOOK, hardware.name)
+        values["usd_per_gpu_hour"] = price.usd_per_gpu_hour
+        if price.usd_per_gpu_hour is not None:
+            notes.append(f"price: {price.usd_per_gpu_hour:.2f} $/GPU-h, {price.source}")
+    set_values(record[0], {**values, **given})
+    record["hardware_index"] = 0.0
+    return record, notes
+
+
+def _columns(group: str, fields: Any) -> dict[str, object]:
+    known = by_name()
+    return {name: value for name, value in fields.items() if name in known and known[name].group == group}
+
+
+def _is_column(key: str) -> bool:
+    field = by_key().get(key)
+    return field is not None and field.column
+
+
+def sustainable_concurrency(record: Records, evaluated: Evaluated) -> int:
+    """Requests of the longest length that the deployment decodes at once: the operating point where none is given."""
+    p = record[0]
+    ranks = p["attention_dp"]
+    if p["disaggregate"]:
+        own = p["decode_attention_dp"]
+        ranks = (p["attention_dp"] if math.isnan(own) else own) * p["decode_replicas"]
+    per_rank = min(float(evaluated.results["max_concurrency"][0]), _max_seqs(evaluated))
+    return max(1, math.floor(per_rank)) * int(ranks)
+
+
+def _max_seqs(evaluated: Evaluated) -> float:
+    limit = float(evaluated.derived["max_seqs"][0])
+    return limit if limit > 0.0 else math.inf
+
+
+def _memory_record(record: Records) -> Records:
+    """The record whose memory is reported: of split pools, that of the decode pool."""
+    if not record["disaggregate"][0]:
+        return record
+    pool = record.copy()
+    for name in ("tp", "pp", "attention_dp", "moe_ep", "moe_tp"):
+        own = record[f"decode_{name}"][0]
+        if not math.isnan(own):
+            pool[name] = own
+    return pool

@@ -1,0 +1,242 @@
+"""An estimate as a person reads it, and as a program does."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sweep.estimation.price import Estimate
+
+WEIGHT_NAMES = {
+    "attn": "attention",
+    "mlp": "dense MLPs",
+    "experts": "routed experts",
+    "shared": "shared experts",
+    "router": "router",
+    "embed": "embedding",
+    "head": "LM head",
+    "other": "norms and the like",
+}
+STEP_PARTS = (
+    ("gemm", "GEMM"),
+    ("attention", "attention"),
+    ("moe", "experts"),
+    ("tp_comm", "all-reduce, exposed"),
+    ("ep_comm", "expert exchange, exposed"),
+    ("pp_comm", "pipeline hops and bubbles"),
+    ("host", "host and launches"),
+    ("other", "norms, casts, sampling"),
+)
+COMMUNICATION = ("tp_comm", "ep_comm", "pp_comm")
+PERFORMANCE, MEMORY, BOTH = "performance", "memory", "both"
+
+
+def print_report(result: Estimate, mode: str = BOTH, console: Console | None = None) -> None:
+    """The report on standard output."""
+    console = console or Console(highlight=False, soft_wrap=False)
+    console.print(f"[bold]{headline(result)}[/bold]")
+    console.print()
+    if mode in (MEMORY, BOTH):
+        _print_memory(result, console)
+    if mode in (PERFORMANCE, BOTH):
+        _print_performance(result, console)
+    for note in result.notes:
+        console.print(f"note: {note}", style="dim", markup=False)
+
+
+def headline(result: Estimate) -> str:
+    """Model, GPUs, engine, load in one line."""
+    p = result.record[0]
+    gpus = result.results["gpus"]
+    count = "" if math.isnan(gpus) else f"{gpus:.0f} x "
+    return (
+        f"{result.model} on {count}{result.hardware} ({_shape(p)}), {result.engine}, {p['isl']:.0f} -> {p['osl']:.0f} "
+        f"tokens, fidelity {result.fidelity}"
+    )
+
+
+def _shape(p: Any) -> str:
+    names = (("tp", "TP"), ("attention_dp", "DP"), ("pp", "PP"), ("cp", "CP"), ("moe_ep", "EP"))
+    parts = [f"{label}{p[name]:.0f}" for name, label in names if p[name] > 1 or name == "tp"]
+    return "split pools" if p["disaggregate"] else " ".join(parts)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left")
+    return table
+
+
+def _print_memory(result: Estimate, console: Console) -> None:
+    memory = result.memory
+    table = _table("what", "GiB", "note")
+    table.columns[2].justify = "left"
+    table.add_row(
+        "GPU memory", _gib(memory.hbm_gib), f"usable {memory.usable_gib:.2f} at {memory.memory_fraction:.3f}"
+    )
+    table.add_row("weights", _gib(memory.weights_gib))
+    for name, gib in memory.weights_by_class_gib.items():
+        if gib >= 0.005:
+            table.add_row(f"  {WEIGHT_NAMES[name]}", _gib(gib))
+    table.add_row("activations", _gib(memory.activation_gib), "peak of one step")
+    reserve = memory.non_torch_gib + memory.comm_buffer_gib + memory.graph_gib
+    table.add_row(
+        "reserve",
+        _gib(reserve),
+        f"context {memory.non_torch_gib:.2f}, communication {memory.comm_buffer_gib:.2f}, graphs {memory.graph_gib:.2f}",
+    )
+    table.add_row(
+        "KV cache",
+        _gib(memory.kv_pool_gib),
+        f"{memory.kv_capacity_tokens:,.0f} tokens per engine, {memory.kv_bytes_per_token:,.0f} B each",
+    )
+    console.print("[bold]Memory per GPU[/bold]")
+    console.print(table)
+    if memory.fits:
+        console.print(
+            f"fits: {memory.max_concurrency:.1f} requests of {memory.max_model_len:,.0f} tokens per engine "
+            f"(one needs a memory fraction of {memory.min_memory_fraction:.3f})"
+        )
+    else:
+        console.print(f"[bold red]does not fit:[/bold red] {memory.verdict}")
+        for remedy in memory.remedies:
+            console.print(f"  would fit with {remedy}", markup=False)
+    console.print()
+
+
+def _gib(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _print_performance(result: Estimate, console: Console) -> None:
+    r = result.results
+    if result.reason:
+        console.print(f"[bold red]no answer:[/bold red] {result.reason}")
+        return
+    p = result.record[0]
+    source = " (what memory sustains)" if result.concurrency_is_ceiling else ""
+    load = f"{p['concurrency']:.0f} requests in flight{source}"
+    if p["request_rate"] > 0.0:
+        load = f"{p['request_rate']:g} requests/s"
+    console.print(f"[bold]Performance[/bold] at {load}")
+    table = _table("what", "value", "unit", "note")
+    table.columns[2].justify = table.columns[3].justify = "left"
+    table.add_row("TTFT", _three(r["ttft_ms"]), "ms", f"one prompt alone {_three(r['prefill_ms'])} ms")
+    table.add_row(
+        "TPOT", _three(r["tpot_ms"]), "ms", f"ITL {_three(r['itl_ms'])} ms per step seen by a client"
+    )
+    table.add_row("end to end", _three(r["e2e_ms"]), "ms")
+    table.add_row("interactivity", _three(r["tok_s_per_user"]), "tok/s/user")
+    table.add_row(
+        "output", _three(r["output_tok_s_per_gpu"]), "tok/s/GPU", f"{_three(r['requests_per_s'])} requests/s"
+    )
+    table.add_row("input + output", _three(r["total_tok_s_per_gpu"]), "tok/s/GPU", f"bound by {result.bound}")
+    if r["kv_transfer_ms"] > 0.0:
+        table.add_row("KV hand-over", _three(r["kv_transfer_ms"]), "ms", "inside TTFT")
+    if not math.isnan(r["usd_per_m_total"]):
+        table.add_row(
+            "cost",
+            _three(r["usd_per_m_total"]),
+            "$/M tokens",
+            f"input {_three(r['usd_per_m_input'])}, output {_three(r['usd_per_m_output'])}",
+        )
+    console.print(table)
+    _warn_of_queues(result, console)
+    console.print()
+    _print_step(r, console)
+
+
+def _warn_of_queues(result: Estimate, console: Console) -> None:
+    if result.results["saturated"] > 0.0:
+        console.print(
+            "[bold red]saturated:[/bold red] requests come faster than they are served; the queue grows"
+        )
+    elif result.results["over_ceiling"] > 0.0:
+        console.print(
+            f"[bold red]above the ceiling:[/bold red] {result.results['resident']:.0f} requests decode at once, the others wait"
+        )
+
+
+def _print_step(r: dict[str, float], console: Console) -> None:
+    console.print(f"[bold]One decode step[/bold] {_three(r['step_ms'])} ms")
+    table = _table("part", "ms", "share")
+    for name, label in STEP_PARTS:
+        part = r[f"step_{name}_ms"]
+        if part > 0.0005 * r["step_ms"]:
+            table.add_row(label, f"{part:.3f}", f"{100.0 * part / r['step_ms']:.1f} %")
+    console.print(table)
+    exposed = sum(r[f"step_{name}_ms"] for name in COMMUNICATION)
+    console.print(
+        f"exposed communication {exposed:.3f} ms, {100.0 * exposed / r['step_ms']:.1f} % of the step"
+    )
+    console.print(
+        f"prefill pollution: {100.0 * r['mixed_share']:.1f} % of decode time is in steps with prefill "
+        f"({_three(r['mixed_step_ms'])} ms each); TPOT is {100.0 * r['tpot_rise']:.1f} % above pure decode"
+    )
+
+
+def _three(value: float) -> str:
+    """Three significant figures, thousands grouped."""
+    if not math.isfinite(value) or value == 0.0:
+        return "-" if not math.isfinite(value) else "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"
+
+
+def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
+    """The estimate as one object: result columns by name, `memory`, `step_ms_by_part`, what was inert."""
+    from sweep.fields.columns import MEMORY as MEMORY_COLUMNS
+
+    r = result.results
+    memory_columns = set(MEMORY_COLUMNS)
+    shared = {"reason", "gpus", "bound", "over_ceiling", "saturated"}
+    columns = {
+        name: None if math.isnan(value) else value
+        for name, value in r.items()
+        if name not in shared and (mode == BOTH or (name in memory_columns) == (mode == MEMORY))
+    }
+    out: dict[str, Any] = {
+        "status": "infeasible" if result.reason else "ok",
+        "reason": result.reason,
+        "model": result.model,
+        "hardware": result.hardware,
+        "engine": result.engine,
+        "fidelity": result.fidelity,
+        "gpus": None if math.isnan(r["gpus"]) else int(r["gpus"]),
+        "concurrency": float(result.record["concurrency"][0]),
+        "over_ceiling": r["over_ceiling"] > 0.0,
+        "saturated": r["saturated"] > 0.0,
+        "bound": result.bound,
+        **columns,
+    }
+    if mode in (MEMORY, BOTH):
+        out["weights_gib"] = columns.get("weights_gib_per_gpu")
+        out["memory"] = _memory_object(result)
+    if mode in (PERFORMANCE, BOTH):
+        out["step_ms_by_part"] = {name: columns[f"step_{name}_ms"] for name, _ in STEP_PARTS}
+    out["inert"] = [
+        {"key": key, "given_as": result.by_hand[key], "needs": needs} for key, needs in result.inert.items()
+    ]
+    out["notes"] = list(result.notes)
+    return out
+
+
+def _memory_object(result: Estimate) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(result.memory).items()
+    }
+
+
+def inert_warnings(result: Estimate) -> list[str]:
+    """One line per input that was set by hand and cannot matter."""
+    return [
+        f"{result.by_hand[key].split('=')[0]} changes nothing here: it needs {needs}"
+        for key, needs in result.inert.items()
+    ]
