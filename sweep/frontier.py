@@ -1,7 +1,7 @@
 """The Pareto frontier and the cheapest deployments, kept while blocks stream by.
 
 Only comparable rows compete: a scenario is what is given (model, workload, SLO, price book), the rest is the
-design. Both summaries are exact whatever the order and size of blocks: ties go to the lower row number.
+design. Each accelerator has a frontier of its own within a scenario; the scenario's is the frontier of those. Both summaries are exact whatever the order and size of blocks: ties go to the lower row number.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ def cheapest(points: Points) -> Points:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is kept of rows seen so far: one frontier per latency, the cheapest that meet the SLO, and counts."""
+    """What is kept of rows seen so far: each accelerator's frontiers, the cheapest rows that meet the SLO, and counts."""
 
     frontiers: tuple[Points, ...]
+    """One per latency of `FRONTIERS`, within each scenario and accelerator."""
     best: Points
     reasons: dict[str, int]
     priced: int
@@ -127,7 +128,7 @@ class Summariser:
 
     def __init__(self, grid: Grid) -> None:
         self._scenario = Grouping(grid, *SCENARIO)
-        self._accelerator = Grouping(grid, *SCENARIO, "hardware")
+        self._contest = Grouping(grid, *SCENARIO, "hardware")
 
     def summary(self, frame: pl.DataFrame) -> Summary:
         """Summary of a block, from the values as they are stored."""
@@ -135,8 +136,8 @@ class Summariser:
         meeting = priced.filter(pl.col("meets_slo"))
         counts = frame["reason"].value_counts(sort=False)
         return Summary(
-            frontiers=tuple(pareto(_points(priced, latency, self._scenario)) for latency in FRONTIERS),
-            best=cheapest(_points(meeting, FRONTIERS[0], self._accelerator)),
+            frontiers=tuple(pareto(_points(priced, latency, self._contest)) for latency in FRONTIERS),
+            best=cheapest(_points(meeting, FRONTIERS[0], self._contest)),
             reasons=dict(
                 sorted(
                     zip(counts["reason"].cast(pl.String).to_list(), counts["count"].to_list(), strict=True)
@@ -145,6 +146,10 @@ class Summariser:
             priced=priced.height,
             meets_slo=int(frame["meets_slo"].sum()),
         )
+
+    def overall(self, frontier: Points) -> Points:
+        """Of the accelerators' frontiers, the frontier of their scenario."""
+        return pareto(Points(frontier.row, self._scenario.of(frontier.row), frontier.x, frontier.y))
 
 
 def _points(frame: pl.DataFrame, latency: str, grouping: Grouping) -> Points:

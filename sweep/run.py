@@ -27,6 +27,7 @@ from sweep.parts import parquet_bytes, sound_parts, write_atomic
 from sweep.progress import progress
 from sweep.saved import FILE as CONFIG
 from sweep.saved import dumped, loaded
+from sweep.tables import print_best
 
 PARTS = "parts"
 FRONTIER = "frontier.parquet"
@@ -144,25 +145,43 @@ def evaluate(run: Run) -> tuple[Summary, dict[str, Any]]:
 
 
 def frontier_frame(run: Run, summary: Summary) -> pl.DataFrame:
-    """Rows on any frontier or cheapest for an accelerator, with one mark each, in row order."""
-    marks = {f"frontier_{name}": p for name, p in zip(FRONTIERS, summary.frontiers, strict=True)}
-    marks["best_for_accelerator"] = summary.best
+    """Rows on any frontier or cheapest for an accelerator, in row order, with a mark for each of those."""
+    marks = {f"accelerator_frontier_{name}": p for name, p in zip(FRONTIERS, summary.frontiers, strict=True)}
+    overall = map(run.job.evaluator.summariser.overall, summary.frontiers)
+    marks |= {f"frontier_{name}": p for name, p in zip(FRONTIERS, overall, strict=True)}
+    marks["cheapest_in_slo"] = summary.best
     rows = np.unique(np.concatenate([p.row for p in marks.values()]))
     frame = run.job.evaluator.frame_of(rows)
     return frame.with_columns(pl.Series(mark, np.isin(rows, points.row)) for mark, points in marks.items())
 
 
 def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
-    """Write what a run leaves beside its parts, and tell the person."""
+    """Write what a run leaves beside its parts, and tell the person; the last line names the directory."""
     frame = frontier_frame(run, summary)
     write_atomic(run.folder / FRONTIER, parquet_bytes(frame))
     parts = sound_parts(run.folder / PARTS)
     write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, figures))
-    n, rate = run.grid.n_rows, figures["evaluated_rows"] / max(figures["seconds"], 1e-9)
-    feasible = summary.reasons.get("", 0)
+    if run.grid.settings["output.report"]:
+        _draw(run, summary, frame)
+    print_best(frame, run.grid)
+    rate = figures["evaluated_rows"] / max(figures["seconds"], 1e-9)
     print(
-        f"{n:,} rows, {feasible:,} feasible, {summary.meets_slo:,} meet the SLO;"
-        f" {figures['evaluated_rows']:,} evaluated in {figures['seconds']:.1f} s ({rate:,.0f} rows/s)",
+        f"{run.grid.n_rows:,} rows, {summary.reasons.get('', 0):,} feasible, {summary.priced:,} with a price,"
+        f" {summary.meets_slo:,} meet the SLO; {figures['evaluated_rows']:,} evaluated in {figures['seconds']:.1f} s"
+        f" ({rate:,.0f} rows/s)",
         file=sys.stderr,
     )
     print(run.folder)
+
+
+def _draw(run: Run, summary: Summary, frame: pl.DataFrame) -> None:
+    """pareto.png and report.html; without a priced row there is nothing to draw."""
+    from sweep.plots import pareto_png
+    from sweep.report import report_html
+
+    picture = pareto_png(frame, run.grid)
+    if picture is None:
+        print("no picture: no feasible row has a price (price.usd_per_gpu_hour sets one)", file=sys.stderr)
+        return
+    write_atomic(run.folder / "pareto.png", picture)
+    write_atomic(run.folder / "report.html", report_html(frame, run.grid, summary.reasons))

@@ -1,0 +1,82 @@
+"""The best deployments that meet the SLO, as the terminal and the report show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from sweep.axes import Grid
+from sweep.frontier import COST
+from sweep.results import BY_NAME
+from sweep.scenarios import design_columns, scenario_columns
+
+FIGURES = ("gpus", COST, "ttft_ms", "tpot_ms", "output_tok_s_per_gpu")
+HEADS = {
+    COST: "$/M tok",
+    "ttft_ms": "TTFT ms",
+    "tpot_ms": "TPOT ms",
+    "output_tok_s_per_gpu": "out tok/s/GPU",
+    "gpus": "GPUs",
+    "hardware": "accelerator",
+    "parallelism": "shape",
+    "max_num_batched_tokens": "budget",
+    "concurrency": "conc.",
+}
+PER_SCENARIO = 3
+
+
+def best_deployments(frame: pl.DataFrame, grid: Grid, per_scenario: int = PER_SCENARIO) -> pl.DataFrame:
+    """The cheapest accelerators of each scenario, each at its cheapest deployment that meets the SLO."""
+    scenario = scenario_columns(grid)
+    columns = [*scenario, *design_columns(grid), *FIGURES]
+    ordered = frame.filter(pl.col("cheapest_in_slo")).sort(COST, "row")
+    ranked = ordered.group_by(scenario, maintain_order=True).head(per_scenario)
+    return ranked.sort(*scenario, COST).select(columns)
+
+
+def nearest_miss(frame: pl.DataFrame) -> pl.DataFrame:
+    """Where nothing meets the SLO: the frontier row with the lowest TPOT."""
+    return frame.filter(pl.col("tpot_ms").is_not_null()).sort("tpot_ms", "row").head(1)
+
+
+def head(column: str) -> str:
+    """Head of a column in a table for people."""
+    return HEADS.get(column, column)
+
+
+def text(value: Any) -> str:
+    """A figure with three significant digits or thousands separators; a word as it is."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def print_best(frame: pl.DataFrame, grid: Grid) -> None:
+    """The table on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    best = best_deployments(frame, grid)
+    if best.is_empty():
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    table = Table(
+        title="Cheapest deployments that meet the SLO", title_justify="left", box=None, pad_edge=False
+    )
+    for column in best.columns:
+        numeric = column in BY_NAME or best[column].dtype.is_numeric()
+        table.add_column(
+            head(column), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
+        )
+    previous = None
+    for row in best.iter_rows():
+        table.add_row(
+            *(text(v) for v in row), end_section=False, style=None if row[0] == previous else "bold"
+        )
+        previous = row[0]
+    console.print(table)
