@@ -1,0 +1,106 @@
+"""The picture, the report and the table of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from sweep.axes import Grid, Label
+from sweep.frontier import COST
+from sweep.hydra_sweeper import compose_grid
+from sweep.plots import pareto_png
+from sweep.report import report_html
+from sweep.run import Run, evaluate, finish, frontier_frame, start
+from sweep.tables import best_deployments, text
+
+OVERRIDES = (
+    "model=llama_3_1_8b,qwen3_32b",
+    "hardware=h100_sxm,h200_sxm,l40s",
+    "parallelism=tp1,tp2",
+    "workload.concurrency=1,8,64",
+)
+NASTY = '</script><img src=x onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return start(compose_grid([*OVERRIDES, f"output.dir={tmp_path_factory.mktemp('run') / 'results'}"]))
+
+
+@pytest.fixture(scope="module")
+def frame(run: Run) -> pl.DataFrame:
+    summary, figures = evaluate(run)
+    finish(run, summary, figures)
+    return frontier_frame(run, summary)
+
+
+def points_of(page: str) -> dict[str, dict[str, list[object]]]:
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found
+    columns: dict[str, dict[str, list[object]]] = json.loads(found[1])["columns"]
+    return columns
+
+
+def test_a_run_leaves_a_picture_and_a_report(run: Run, frame: pl.DataFrame) -> None:
+    assert (run.folder / "pareto.png").read_bytes().startswith(b"\x89PNG")
+    assert (run.folder / "report.html").stat().st_size > 1_000_000
+
+
+def test_the_report_has_the_points_of_the_frontier_table(run: Run, frame: pl.DataFrame) -> None:
+    columns = points_of((run.folder / "report.html").read_text())
+    priced = frame.filter(pl.col(COST).is_not_null())
+    assert columns["concurrency"]["values"] == priced["concurrency"].to_list()
+    words = columns["hardware"]["words"]
+    assert [words[code] for code in columns["hardware"]["codes"]] == priced["hardware"].to_list()  # type: ignore[call-overload]
+
+
+def test_the_report_loads_nothing_from_the_network(run: Run, frame: pl.DataFrame) -> None:
+    page = (run.folder / "report.html").read_text()
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)\s*=", page.split("<script>")[0])
+    assert "@@" not in page.split("<script>")[0]
+
+
+def with_label(grid: Grid, frame: pl.DataFrame, name: str) -> tuple[Grid, pl.DataFrame]:
+    """The same run with its first model called `name`."""
+    models = (name, *grid.axes[0].labels[0].values[1:])
+    axis = replace(grid.axes[0], labels=(Label("model", models), *grid.axes[0].labels[1:]))
+    renamed = pl.Series("model", [models[i] for i in frame["model"].to_physical()], dtype=pl.Enum(models))
+    return replace(grid, axes=(axis, *grid.axes[1:])), frame.with_columns(renamed)
+
+
+def test_strings_in_the_report_are_data_not_markup(run: Run, frame: pl.DataFrame) -> None:
+    grid, renamed = with_label(run.grid, frame, NASTY)
+    page = report_html(renamed, grid, {NASTY: 3}).decode()
+    assert NASTY not in page
+    assert NASTY in points_of(page)["model"]["words"]
+
+
+def test_a_frame_without_prices_has_no_picture(run: Run, frame: pl.DataFrame) -> None:
+    assert pareto_png(frame.with_columns(pl.lit(None, pl.Float32).alias(COST)), run.grid) is None
+
+
+def test_the_same_frame_gives_the_same_picture(run: Run, frame: pl.DataFrame) -> None:
+    assert pareto_png(frame, run.grid) == (run.folder / "pareto.png").read_bytes()
+
+
+def test_the_table_holds_the_cheapest_of_each_accelerator_that_meets_the_slo(
+    run: Run, frame: pl.DataFrame
+) -> None:
+    rows = pl.read_parquet(run.folder / "parts" / "*.parquet").filter(
+        pl.col("meets_slo") & pl.col(COST).is_not_null()
+    )
+    expected = rows.group_by("model", "hardware").agg(pl.col(COST).min()).sort("model", COST)
+    best = best_deployments(frame, run.grid, per_scenario=99)
+    assert best.select("model", "hardware", COST).sort("model", COST).rows() == expected.rows()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, "-"), (0.01234, "0.0123"), (1234.5, "1,234"), (2048, "2,048"), ("tp1", "tp1")],
+)
+def test_figures_read_well(value: object, expected: str) -> None:
+    assert text(value) == expected
