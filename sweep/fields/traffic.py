@@ -69,6 +69,14 @@ FIELDS = (
         high=1,
     ),
     _shape(
+        "longest_tokens",
+        "int",
+        "Longest prompt or output of lognormal lengths; longer draws are cut to it.",
+        low=1,
+        unit="tokens",
+        auto="no bound",
+    ),
+    _shape(
         "hourly_rates",
         "text",
         "Requests per second in each hour, repeating: numbers separated by spaces.",

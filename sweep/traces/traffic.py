@@ -20,6 +20,7 @@ _WORKLOAD = {
     "isl_sigma": "isl_sigma",
     "osl_sigma": "osl_sigma",
     "length_correlation": "length_correlation",
+    "max_tokens": "longest_tokens",
 }
 _DES = {
     "n_requests": "num_requests",
@@ -64,7 +65,7 @@ def as_workload(traffic: Traffic, name: str) -> dict[str, Any]:
     if traffic.process != "pulse":
         del out["pulse_requests"], out["pulse_delay_s"]
     if traffic.distribution != "lognormal":
-        del out["isl_sigma"], out["osl_sigma"], out["length_correlation"]
+        del out["isl_sigma"], out["osl_sigma"], out["length_correlation"], out["longest_tokens"]
     if traffic.hourly_rates:
         out["hourly_rates"] = " ".join(f"{rate:.6g}" for rate in traffic.hourly_rates)
     return out
