@@ -335,12 +335,12 @@ def exchange_us(low_latency, bulk, message_bytes, n_ranks, nic_hops, relayed_sha
     return t
 
 
-@kernel
-def all_to_all_choice(message_bytes, n_ranks, algorithm, p, c):
-    """All-to-all in which every rank holds `message_bytes` spread evenly over all ranks: (us, A2A_* that priced it).
+@inlined
+def token_exchange(low_latency, bulk, message_bytes, n_ranks, algorithm, p, c):
+    """All-to-all with rows `low_latency` and `bulk` of the single-shot kernel: (us, A2A_* that priced it).
 
     direct: the library's send and receive pairs, one network message per GPU elsewhere. single_shot: one kernel that
-    writes to all peers at once. hierarchical: collected inside the domain, one network message per domain.
+    writes to all peers at once. hierarchical: that kernel inside the domain, one network message per domain.
     auto: the fastest of those.
     """
     if n_ranks <= 1.0 or message_bytes <= 0.0:
@@ -350,10 +350,10 @@ def all_to_all_choice(message_bytes, n_ranks, algorithm, p, c):
     direct = exchange_us(OP_ALL_TO_ALL_LL, OP_ALL_TO_ALL, message_bytes, n_ranks, n_ranks - inside, 0.0, p, c)
     if algorithm == A2A_DIRECT:
         return direct, A2A_DIRECT
-    single_shot = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, 1.0, 0.0, p, c)
+    single_shot = exchange_us(low_latency, bulk, message_bytes, n_ranks, 1.0, 0.0, p, c)
     if algorithm == A2A_SINGLE_SHOT:
         return single_shot, A2A_SINGLE_SHOT
-    hierarchical = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, domains - 1.0, 1.0, p, c)
+    hierarchical = exchange_us(low_latency, bulk, message_bytes, n_ranks, domains - 1.0, 1.0, p, c)
     if algorithm == A2A_HIERARCHICAL:
         return hierarchical, A2A_HIERARCHICAL
     if direct <= min(single_shot, hierarchical):
@@ -362,38 +362,39 @@ def all_to_all_choice(message_bytes, n_ranks, algorithm, p, c):
 
 
 @kernel
+def all_to_all_choice(message_bytes, n_ranks, algorithm, p, c):
+    """All-to-all in which every rank holds `message_bytes` spread evenly over all ranks: (us, A2A_* that priced it)."""
+    return token_exchange(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, algorithm, p, c)
+
+
+@kernel
 def all_to_all_us(message_bytes, n_ranks, algorithm, p, c):
     """`all_to_all_choice` without the choice, us."""
-    if n_ranks <= 1.0 or message_bytes <= 0.0:
-        return 0.0
-    inside = min(n_ranks, domain_gpus(p))
-    domains = np.ceil(n_ranks / inside)
-    direct = exchange_us(OP_ALL_TO_ALL_LL, OP_ALL_TO_ALL, message_bytes, n_ranks, n_ranks - inside, 0.0, p, c)
-    if algorithm == A2A_DIRECT:
-        return direct
-    single_shot = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, 1.0, 0.0, p, c)
-    if algorithm == A2A_SINGLE_SHOT:
-        return single_shot
-    hierarchical = exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, domains - 1.0, 1.0, p, c)
-    if algorithm == A2A_HIERARCHICAL:
-        return hierarchical
-    return min(direct, single_shot, hierarchical)
+    t, _ = all_to_all_choice(message_bytes, n_ranks, algorithm, p, c)
+    return t
 
 
 @kernel
-def expert_dispatch_us(message_bytes, n_ranks, p, c):
-    """Tokens to the ranks of their experts by a DeepEP-like kernel, us; `message_bytes` per rank, own share included."""
-    if n_ranks <= 1.0 or message_bytes <= 0.0:
-        return 0.0
-    return exchange_us(OP_DISPATCH_LL, OP_DISPATCH, message_bytes, n_ranks, 1.0, 0.0, p, c)
+def combine_choice(message_bytes, n_ranks, algorithm, p, c):
+    """Expert outputs back to their tokens' ranks, bytes as in dispatch: (us, A2A_* that priced it)."""
+    return token_exchange(OP_COMBINE_LL, OP_COMBINE, message_bytes, n_ranks, algorithm, p, c)
 
 
 @kernel
-def expert_combine_us(message_bytes, n_ranks, p, c):
-    """Expert outputs back to the tokens' ranks by a DeepEP-like kernel, us; `message_bytes` as in dispatch."""
-    if n_ranks <= 1.0 or message_bytes <= 0.0:
-        return 0.0
-    return exchange_us(OP_COMBINE_LL, OP_COMBINE, message_bytes, n_ranks, 1.0, 0.0, p, c)
+def expert_dispatch_us(message_bytes, n_ranks, algorithm, p, c):
+    """Tokens to the ranks of their experts, us.
+
+    `message_bytes` of one rank: tokens x distinct ranks they go to (its own included) x bytes of a hidden state.
+    """
+    t, _ = all_to_all_choice(message_bytes, n_ranks, algorithm, p, c)
+    return t
+
+
+@kernel
+def expert_combine_us(message_bytes, n_ranks, algorithm, p, c):
+    """`combine_choice` without the choice, us."""
+    t, _ = combine_choice(message_bytes, n_ranks, algorithm, p, c)
+    return t
 
 
 @kernel
@@ -412,19 +413,17 @@ def point_to_point_us(message_bytes, crosses_domain, p, c):
 
 @kernel
 def collective(primitive, message_bytes, n_ranks, algorithm, p, c):
-    """Any primitive: (us, ALGO_* or A2A_* that priced it; 0 where a primitive has one algorithm only)."""
+    """Any primitive: (us, ALGO_* or A2A_* that priced it; 0 where there is only one)."""
     if primitive == ALL_REDUCE:
         return all_reduce_choice(message_bytes, n_ranks, algorithm, p, c)
-    if primitive == ALL_TO_ALL:
+    if primitive in (ALL_TO_ALL, DISPATCH):
         return all_to_all_choice(message_bytes, n_ranks, algorithm, p, c)
     if primitive == ALL_GATHER:
         return all_gather_us(message_bytes, n_ranks, p, c), 0
     if primitive == REDUCE_SCATTER:
         return reduce_scatter_us(message_bytes, n_ranks, p, c), 0
-    if primitive == DISPATCH:
-        return expert_dispatch_us(message_bytes, n_ranks, p, c), 0
     if primitive == COMBINE:
-        return expert_combine_us(message_bytes, n_ranks, p, c), 0
+        return combine_choice(message_bytes, n_ranks, algorithm, p, c)
     crosses = 1.0 if n_ranks > domain_gpus(p) else 0.0
     return point_to_point_us(message_bytes, crosses, p, c), 0
 

@@ -16,7 +16,8 @@ from kernels.coefficients import HOST_DECODE_SCALE, HOST_MIXED_SCALE, OP_HOST, O
 from kernels.collectives import (
     all_gather_us,
     all_reduce_us,
-    all_to_all_us,
+    expert_combine_us,
+    expert_dispatch_us,
     point_to_point_us,
     reduce_scatter_us,
 )
@@ -249,11 +250,12 @@ def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
     if p.attention_dp <= 1.0:
         return 0.0
     if p.enable_deepep > 0.0 or p.sync_free_stage > 0.0 or p.ep_a2a_algo > 0.0:
-        reached = min(p.experts_per_token, d.moe_ep)
+        # Distinct ranks among K uniform draws: a token goes to each of its ranks once.
+        reached = d.moe_ep * (1.0 - (1.0 - 1.0 / d.moe_ep) ** p.experts_per_token)
         width = min(2.0, WIDTH_BYTES[int(d.expert_dtype)]) if WIDTH_BYTES[int(d.expert_dtype)] >= 1.0 else 1.0
         elements = tokens * reached * p.hidden_size / p.tp
-        t = all_to_all_us(elements * width, d.moe_ep, p.ep_a2a_algo, p, c)
-        t += all_to_all_us(elements * 2.0, d.moe_ep, p.ep_a2a_algo, p, c)
+        t = expert_dispatch_us(elements * width, d.moe_ep, p.ep_a2a_algo, p, c)
+        t += expert_combine_us(elements * 2.0, d.moe_ep, p.ep_a2a_algo, p, c)
         if p.comm_model > 0.0:
             return t + 2.0 * BUILTIN_ALL_TO_ALL_US
         t *= all_to_all_factor(p)

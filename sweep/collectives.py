@@ -64,8 +64,8 @@ PRIMITIVES = {
     "reduce_scatter": Primitive(kc.REDUCE_SCATTER, {"auto": 0, "ring": 0}, _one_pass),
     "all_to_all": Primitive(kc.ALL_TO_ALL, ALL_TO_ALL_ALGORITHMS, _one_pass),
     "p2p": Primitive(kc.POINT_TO_POINT, {"auto": 0, "direct": 0}, lambda n: 1.0),
-    "dispatch": Primitive(kc.DISPATCH, {"auto": 0, "single_shot": 0}, _one_pass),
-    "combine": Primitive(kc.COMBINE, {"auto": 0, "single_shot": 0}, _one_pass),
+    "dispatch": Primitive(kc.DISPATCH, ALL_TO_ALL_ALGORITHMS, _one_pass),
+    "combine": Primitive(kc.COMBINE, ALL_TO_ALL_ALGORITHMS, _one_pass),
 }
 DEFAULTS: Mapping[str, Any] = {
     "n_nodes": None,

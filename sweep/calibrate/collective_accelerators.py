@@ -228,7 +228,8 @@ def _fit_experts(rows: dict[str, pl.DataFrame], p: Any, c: Array) -> Array | Non
         parts = [rows[key] for key in (f"{phase}_ll", phase) if key in rows]
         if parts:
             low, bulk = ROWS[f"{phase}_ll"], ROWS[phase]
-            c = fit.fit_exchange(low, bulk, Samples.of(primitive, fastest(parts)), p, c)
+            samples = Samples.of(primitive, fastest(parts), kc.A2A_SINGLE_SHOT)
+            c = fit.fit_exchange(low, bulk, samples, p, c)
             found = True
     return c if found else None
 
