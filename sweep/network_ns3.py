@@ -246,6 +246,13 @@ def collective_us(fabric: Fabric, primitive: str, algorithm: str, n_bytes: int) 
     return float(low_us + slope * (n_bytes - low))
 
 
+def table(
+    fabric: Fabric, primitive: str, algorithm: str = "auto"
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Message bytes and times (us) over the whole grid: what a simulator that steps through time interpolates."""
+    return GRID_BYTES, tuple(fastest(fabric, primitive, algorithm, size)[0] for size in GRID_BYTES)
+
+
 def cache_folder() -> Path:
     """Where tables are kept: servesweep/ns3 in $XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

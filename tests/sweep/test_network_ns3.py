@@ -105,6 +105,20 @@ def test_times_between_grid_sizes_are_interpolated_and_kept(tmp_path, monkeypatc
     assert ns3.collective_us(f, "all_reduce", "one_shot", 2500) == pytest.approx(7.5)
 
 
+def test_a_table_holds_the_fastest_algorithm_of_every_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def slowest_link(_, transfers):
+        steps = 1 + max(step for step, *_ in transfers)
+        return steps + sum(size for _, source, _, size in transfers if source == 0) / 1000.0
+
+    monkeypatch.setattr(ns3, "simulate_us", slowest_link)
+    sizes, times = ns3.table(fabric(), "all_reduce")
+    assert sizes == ns3.GRID_BYTES
+    assert list(times) == sorted(times)
+    assert times[0] == pytest.approx(2 + 2 * 7 / 8 * 1.024)
+
+
 @needs_ns3
 def test_packets_around_a_switch_take_what_the_links_allow():
     f = fabric()
