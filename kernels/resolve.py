@@ -13,7 +13,7 @@ from kernels.engines import GRAPH_FULL, default_max_seqs, default_token_budget, 
 from kernels.fabric import domain_gpus
 from kernels.jit import inlined, kernel
 from kernels.memory import memory_account
-from kernels.params import parameter_counts
+from kernels.params import dense_mlp_layers, parameter_counts
 from kernels.peaks import peak_tflops
 from kernels.weights import VOCAB_MULTIPLE, round_up
 from kernels.windows import sparse_layers, sparse_topk, window_layers, window_tokens
@@ -42,7 +42,7 @@ def resolve_shape(p, d):
     d.ep_group = group
     d.layers_local = np.ceil(p.n_layers / p.pp)
     d.moe_layers = p.n_moe_layers
-    d.dense_layers = p.n_layers - p.n_moe_layers
+    d.dense_layers = dense_mlp_layers(p)
     d.window_layers = window_layers(p)
     d.window_tokens = window_tokens(p)
     d.linear_layers = p.n_linear_layers

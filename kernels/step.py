@@ -46,6 +46,7 @@ from kernels.overlap import (
     all_to_all_factor,
     exposed_share,
 )
+from kernels.params import window_shape
 from kernels.pipeline import hops
 
 BF16 = 1.0
@@ -53,11 +54,11 @@ BF16 = 1.0
 
 @kernel
 def projections_us(
-    tokens, prefill_tokens, decode_tokens, prefill_context, n_kv_heads_local, head_dim, p, d, c
+    tokens, prefill_tokens, decode_tokens, prefill_context, n_kv_heads_local, head_dim, v_head_dim, p, d, c
 ):
     """GEMMs around one attention layer on one rank, us.
 
-    MHA/GQA: fused QKV and output. MLA: down-projections replicated, up-projections by heads; prefill expands the
+    MHA/GQA: fused QKV and output; `v_head_dim` 0 where the key's projection makes the value too. MLA: down-projections replicated, up-projections by heads; prefill expands the
     latent of the whole context (`prefill_context` tokens), decode absorbs it (two batched products per head).
     """
     hidden = p.hidden_size
@@ -72,9 +73,10 @@ def projections_us(
         t += gemm_us(decode_tokens, heads * (p.qk_nope_dim + p.v_head_dim), p.kv_lora_rank, BF16, p, c)
         return t + gemm_us(tokens, hidden, heads * p.v_head_dim, dtype, p, c)
     q_width = heads * head_dim * (2.0 if p.attn_output_gate > 0.0 else 1.0)
-    kv_width = (1.0 if p.k_is_v > 0.0 else 2.0) * n_kv_heads_local * head_dim
+    kv_width = n_kv_heads_local * (head_dim + v_head_dim)
+    out_width = heads * (v_head_dim if v_head_dim > 0.0 else head_dim)
     return gemm_us(tokens, q_width + kv_width, hidden, dtype, p, c) + gemm_us(
-        tokens, hidden, heads * head_dim, dtype, p, c
+        tokens, hidden, out_width, dtype, p, c
     )
 
 
@@ -113,12 +115,28 @@ def linear_layer_us(decode_seqs, decode_queries, prefill_seqs, prefill_tokens, p
     return gemm, core
 
 
+@inlined
+def index_share(p):
+    """Share of the sparse layers that have an indexer of their own; the others reuse its choice."""
+    return min(1.0, p.n_index_layers / p.n_sparse_layers) if p.n_sparse_layers > 0.0 else 0.0
+
+
+@kernel
+def indexer_gemm_us(tokens, p, d, c):
+    """Projections of the indexer of a sparse layer, replicated on every rank, us (mean over the sparse layers)."""
+    query_in = p.q_lora_rank if p.q_lora_rank > 0.0 else p.hidden_size
+    t = gemm_us(tokens, p.index_heads * p.index_head_dim, query_in, d.attn_dtype, p, c)
+    t += gemm_us(tokens, p.index_head_dim + p.index_heads, p.hidden_size, BF16, p, c)
+    return index_share(p) * t
+
+
 @kernel
 def attention_core_us(
     window,
     sparse,
     kv_heads,
     head_dim,
+    v_head_dim,
     decode_seqs,
     decode_context,
     decode_queries,
@@ -132,7 +150,8 @@ def attention_core_us(
     """Attention core of one layer on one rank, us: prefill and decode parts of the step.
 
     `window` > 0 bounds keys to a window (in decode where p.window_in_decode), `sparse` > 0 bounds them to
-    d.sparse_topk after the indexer has scored the whole context.
+    d.sparse_topk after the indexer, which no engine shards, has scored the whole context. Key and value are cached
+    both, also where one projection makes them.
     """
     mla = p.kv_lora_rank
     t = 0.0
@@ -148,7 +167,7 @@ def attention_core_us(
             d.heads_local,
             kv,
             head_dim,
-            p.v_head_dim if mla > 0.0 else head_dim,
+            v_head_dim,
             bound,
             d.kv_width,
             mla,
@@ -156,11 +175,11 @@ def attention_core_us(
             c,
         )
         if sparse > 0.0 and p.index_heads > 0.0:
-            t += prefill_attention_us(
+            t += index_share(p) * prefill_attention_us(
                 prefill_seqs,
                 new,
                 prior,
-                p.index_heads / p.tp,
+                p.index_heads,
                 1.0,
                 p.index_head_dim,
                 0.0,
@@ -194,9 +213,7 @@ def attention_core_us(
                 c,
             )
         else:
-            token_bytes = (
-                (1.0 if p.k_is_v > 0.0 and window <= 0.0 else 2.0) * kv_heads * head_dim * d.kv_width
-            )
+            token_bytes = kv_heads * (head_dim + v_head_dim) * d.kv_width
             t += decode_attention_us(
                 decode_seqs,
                 context,
@@ -204,18 +221,18 @@ def attention_core_us(
                 d.heads_local,
                 kv_heads,
                 head_dim,
-                head_dim,
+                v_head_dim,
                 token_bytes,
                 0.0,
                 p,
                 c,
             )
         if sparse > 0.0 and p.index_heads > 0.0:
-            t += decode_attention_us(
+            t += index_share(p) * decode_attention_us(
                 decode_seqs,
                 decode_context / p.cp,
                 decode_queries,
-                p.index_heads / p.tp,
+                p.index_heads,
                 1.0,
                 p.index_head_dim,
                 0.0,
@@ -293,6 +310,10 @@ def moe_layer_us(tokens, p, d, c):
         )
         gemm += gemm_us(tokens, p.hidden_size, d.shared_ffn_local, d.shared_dtype, p, c)
         other += elementwise_us(p.mlp_matrices * tokens * d.shared_ffn_local * d.act_width, p, c)
+    width = p.hidden_size
+    if p.moe_hidden_dim > 0.0:  # latent MoE: projected down before the experts and up after
+        width = p.moe_hidden_dim
+        gemm += 2.0 * gemm_us(tokens, p.moe_hidden_dim, p.hidden_size, d.shared_dtype, p, c)
     routings = all_tokens * p.experts_per_token / d.moe_ep
     touched = touched_experts(all_tokens, p) / d.moe_ep
     touched = min(d.experts_local, max(touched, min(1.0, routings)))
@@ -303,7 +324,7 @@ def moe_layer_us(tokens, p, d, c):
         pairs,
         routings,
         touched,
-        p.hidden_size,
+        width,
         d.moe_ffn_local,
         p.mlp_matrices,
         d.expert_dtype,
@@ -353,6 +374,7 @@ def step_us(
     scale = c[OP_HOST, HOST_MIXED_SCALE] if mixed else c[OP_HOST, HOST_DECODE_SCALE]
     hidden_bytes = tokens * p.hidden_size * d.act_width
     prefill_context = prefill_tokens + prefill_prior
+    v_projected = 0.0 if p.k_is_v > 0.0 else p.v_head_dim
 
     gemm = 0.0
     attention = 0.0
@@ -360,13 +382,23 @@ def step_us(
     plain_full = d.full_layers - d.sparse_layers
     if plain_full > 0.0:
         gemm += plain_full * projections_us(
-            tokens, prefill_tokens, decode_tokens, prefill_context, d.kv_heads_local, p.head_dim, p, d, c
+            tokens,
+            prefill_tokens,
+            decode_tokens,
+            prefill_context,
+            d.kv_heads_local,
+            p.head_dim,
+            v_projected,
+            p,
+            d,
+            c,
         )
         attention += plain_full * attention_core_us(
             0.0,
             0.0,
             d.kv_heads_local,
             p.head_dim,
+            p.v_head_dim,
             decode_seqs,
             decode_context,
             decode_queries,
@@ -378,14 +410,25 @@ def step_us(
             c,
         )
     if d.sparse_layers > 0.0:
+        gemm += d.sparse_layers * indexer_gemm_us(tokens, p, d, c)
         gemm += d.sparse_layers * projections_us(
-            tokens, prefill_tokens, decode_tokens, prefill_context, d.kv_heads_local, p.head_dim, p, d, c
+            tokens,
+            prefill_tokens,
+            decode_tokens,
+            prefill_context,
+            d.kv_heads_local,
+            p.head_dim,
+            v_projected,
+            p,
+            d,
+            c,
         )
         attention += d.sparse_layers * attention_core_us(
             0.0,
             1.0,
             d.kv_heads_local,
             p.head_dim,
+            p.v_head_dim,
             decode_seqs,
             decode_context,
             decode_queries,
@@ -397,15 +440,25 @@ def step_us(
             c,
         )
     if d.window_layers > 0.0:
-        head_dim = p.window_head_dim if p.window_head_dim > 0.0 else p.head_dim
+        _, head_dim, v_head_dim = window_shape(p)
         gemm += d.window_layers * projections_us(
-            tokens, prefill_tokens, decode_tokens, prefill_context, d.window_kv_heads_local, head_dim, p, d, c
+            tokens,
+            prefill_tokens,
+            decode_tokens,
+            prefill_context,
+            d.window_kv_heads_local,
+            head_dim,
+            v_head_dim,
+            p,
+            d,
+            c,
         )
         attention += d.window_layers * attention_core_us(
             d.window_tokens,
             0.0,
             d.window_kv_heads_local,
             head_dim,
+            v_head_dim,
             decode_seqs,
             decode_context,
             decode_queries,

@@ -151,7 +151,7 @@ FIELDS = (
     _count("n_kv_shared_layers", "Last layers that reuse an earlier layer's KV cache (Gemma 3n/4)."),
     Field(
         key="model.k_is_v",
-        doc="Whether full-attention layers use one projection for key and value (Gemma 4).",
+        doc="Whether full-attention layers use one projection for key and value (Gemma 4); both are cached.",
         kind="bool",
         default=False,
         question=_Q,
