@@ -253,6 +253,19 @@ def table(
     return GRID_BYTES, tuple(fastest(fabric, primitive, algorithm, size)[0] for size in GRID_BYTES)
 
 
+def effective_link(n_ranks: int, gb_s: float, latency_us: float) -> tuple[float, float]:
+    """(GB/s, us) of one step of a ring of `n_ranks` as ns-3 times it over links of `gb_s` and `latency_us`.
+
+    A simulator that prices ring steps as latency + bytes / bandwidth takes these two instead of the link's own.
+    """
+    fabric = Fabric("switch", n_ranks, n_ranks, n_ranks, gb_s, latency_us, gb_s, gb_s, latency_us)
+    steps = 2 * (n_ranks - 1)
+    low, high = GRID_BYTES[0], GRID_BYTES[-1]
+    low_us, high_us = (collective_us(fabric, "all_reduce", "ring", size) / steps for size in (low, high))
+    us_per_byte = (high_us - low_us) / ((high - low) / n_ranks)
+    return 1.0 / (us_per_byte * 1e3), max(low_us - us_per_byte * low / n_ranks, 0.0)
+
+
 def cache_folder() -> Path:
     """Where tables are kept: servesweep/ns3 in $XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

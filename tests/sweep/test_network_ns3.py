@@ -105,6 +105,27 @@ def test_times_between_grid_sizes_are_interpolated_and_kept(tmp_path, monkeypatc
     assert ns3.collective_us(f, "all_reduce", "one_shot", 2500) == pytest.approx(7.5)
 
 
+def test_an_effective_link_gives_the_simulated_ring_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def ring(_, transfers):
+        steps = 1 + max(step for step, *_ in transfers)
+        return steps * (3.0 + transfers[0][3] / 20e3)
+
+    monkeypatch.setattr(ns3, "simulate_us", ring)
+    gb_s, latency_us = ns3.effective_link(4, 25.0, 2.0)
+    assert gb_s == pytest.approx(20.0, rel=1e-3)
+    assert latency_us == pytest.approx(3.0, rel=1e-3)
+
+
+@needs_ns3
+def test_an_effective_link_is_close_to_the_link_on_a_free_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    gb_s, latency_us = ns3.effective_link(4, 16.0, 20.0)
+    assert gb_s == pytest.approx(16.0, rel=0.03)
+    assert latency_us == pytest.approx(20.0, rel=0.03)
+
+
 def test_a_table_holds_the_fastest_algorithm_of_every_size(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
