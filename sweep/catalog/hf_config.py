@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sweep.catalog.hf_families import FAMILIES, SAME_TYPE, STRUCTURAL_KEYS, Family
-from sweep.catalog.hf_layers import DENSE, FULL, LINEAR, MOE, NONE, WINDOW, Shape, trunk
 from sweep.catalog.hf_quant import Module, kv_format, stored_formats
 from sweep.catalog.hf_read import Config, Keys, read_json
+from sweep.catalog.hf_shape import DENSE, FULL, LINEAR, MOE, NONE, WINDOW, Shape, trunk
 from sweep.errors import UserError, nearest
 
 TEXT_PARTS = ("text_config", "llm_config", "language_config")

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep.catalog import hf_layers as layer
-from sweep.catalog.hf_layers import Shape
+from sweep.catalog import hf_attention as attention
+from sweep.catalog import hf_experts as moe
+from sweep.catalog import hf_linear as linear
 from sweep.catalog.hf_read import Keys
+from sweep.catalog.hf_shape import Shape
 
 Reader = Callable[[Keys, Shape], None]
 
@@ -61,39 +63,42 @@ BLOCK_SPARSE = Names(
 )
 ONE_SHARED = Names(shared="mlp.shared_expert")
 
-_QWEN_MOE = (layer.sliding_window, layer.experts, layer.shared_expert_gate)
-_QWEN3_HYBRID = (layer.gated_delta_net,)
-_DEEPSEEK = (layer.multi_head_latent, layer.experts)
+_QWEN_MOE = (attention.sliding_window, moe.experts, moe.shared_expert_gate)
+_QWEN3_HYBRID = (linear.gated_delta_net,)
+_DEEPSEEK = (attention.multi_head_latent, moe.experts)
 
 FAMILIES: dict[str, Family] = {
     # plain decoders
-    "llama": Family(label="llama", readers=(layer.sliding_window,)),
-    "mistral": Family(label="mistral", readers=(layer.sliding_window,)),
+    "llama": Family(label="llama", readers=(attention.sliding_window,)),
+    "mistral": Family(label="mistral", readers=(attention.sliding_window,)),
     "granite": Family(label="granite"),
     "mimo": Family(
         label="mimo",
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         attention_bias="qkv",
         defaults={"use_sliding_window": False},
     ),
     "qwen2": Family(
         label="qwen",
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         attention_bias="qkv",
         defaults={"use_sliding_window": False},
     ),
     "qwen2_5_vl_text": Family(
         label="qwen",
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         attention_bias="qkv",
         defaults={"use_sliding_window": False},
     ),
     "qwen3": Family(
-        label="qwen", readers=(layer.sliding_window,), qk_norm="head", defaults={"use_sliding_window": False}
+        label="qwen",
+        readers=(attention.sliding_window,),
+        qk_norm="head",
+        defaults={"use_sliding_window": False},
     ),
     "qwen3_vl_text": Family(label="qwen", qk_norm="head"),
     "seed_oss": Family(label="seed", attention_bias="qkv"),
-    "smollm3": Family(label="smollm", readers=(layer.sliding_window,)),
+    "smollm3": Family(label="smollm", readers=(attention.sliding_window,)),
     "olmo2": Family(label="olmo", qk_norm="width"),
     "phi": Family(
         label="phi",
@@ -104,18 +109,18 @@ FAMILIES: dict[str, Family] = {
         head_bias=True,
         mlp_matrices=2,
     ),
-    "phi3": Family(label="phi", readers=(layer.sliding_window,)),
+    "phi3": Family(label="phi", readers=(attention.sliding_window,)),
     "gemma": Family(label="gemma", tied=True),
     "gemma2": Family(
         label="gemma",
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         norms=4,
         tied=True,
         defaults={"sliding_window_pattern": 2},
     ),
     "gemma3_text": Family(
         label="gemma",
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         norms=4,
         qk_norm="head",
         tied=True,
@@ -131,7 +136,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "gemma4_text": Family(
         label="gemma",
-        readers=(layer.gemma4_attention, layer.gemma4_experts),
+        readers=(attention.gemma4_attention, moe.gemma4_experts),
         norms=4,
         qk_norm="head",
         tied=True,
@@ -139,32 +144,32 @@ FAMILIES: dict[str, Family] = {
     ),
     "starcoder2": Family(
         label="starcoder",
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         layer_norm=True,
         attention_bias="qkvo",
         mlp_bias=True,
         mlp_matrices=2,
         tied=True,
     ),
-    "stablelm": Family(label="stablelm", layer_norm=True, readers=(layer.qkv_bias,)),
+    "stablelm": Family(label="stablelm", layer_norm=True, readers=(attention.qkv_bias,)),
     "internlm2": Family(label="internlm"),
-    "cohere": Family(label="cohere", norms=1, tied=True, readers=(layer.query_key_norm_per_head,)),
+    "cohere": Family(label="cohere", norms=1, tied=True, readers=(attention.query_key_norm_per_head,)),
     "cohere2": Family(
         label="cohere",
         norms=1,
         tied=True,
-        readers=(layer.sliding_window,),
+        readers=(attention.sliding_window,),
         defaults={"sliding_window_pattern": 4},
     ),
     "falcon": Family(
-        label="falcon", readers=(layer.falcon_heads,), norms=0, layer_norm=True, mlp_matrices=2, tied=True
+        label="falcon", readers=(attention.falcon_heads,), norms=0, layer_norm=True, mlp_matrices=2, tied=True
     ),
     "gpt_neox": Family(
         label="gpt_neox", layer_norm=True, attention_bias="qkvo", mlp_bias=True, mlp_matrices=2
     ),
     "gpt2": Family(
         label="gpt2",
-        readers=(layer.learned_positions,),
+        readers=(attention.learned_positions,),
         layer_norm=True,
         attention_bias="qkvo",
         mlp_bias=True,
@@ -173,7 +178,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "gpt_bigcode": Family(
         label="starcoder",
-        readers=(layer.multi_query, layer.learned_positions),
+        readers=(attention.multi_query, attention.learned_positions),
         layer_norm=True,
         attention_bias="qkvo",
         mlp_bias=True,
@@ -182,7 +187,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "opt": Family(
         label="opt",
-        readers=(layer.opt_positions,),
+        readers=(attention.opt_positions,),
         layer_norm=True,
         attention_bias="qkvo",
         mlp_bias=True,
@@ -190,17 +195,17 @@ FAMILIES: dict[str, Family] = {
         tied=True,
     ),
     # mixtures of experts
-    "mixtral": Family(label="mistral", readers=(layer.sliding_window, layer.experts), names=BLOCK_SPARSE),
+    "mixtral": Family(label="mistral", readers=(attention.sliding_window, moe.experts), names=BLOCK_SPARSE),
     "phimoe": Family(
         label="phi",
-        readers=(layer.sliding_window, layer.experts),
+        readers=(attention.sliding_window, moe.experts),
         layer_norm=True,
         attention_bias="config",
         head_bias=True,
         names=BLOCK_SPARSE,
     ),
-    "granitemoe": Family(label="granite", readers=(layer.experts,), names=BLOCK_SPARSE),
-    "olmoe": Family(label="olmo", readers=(layer.experts,), qk_norm="width"),
+    "granitemoe": Family(label="granite", readers=(moe.experts,), names=BLOCK_SPARSE),
+    "olmoe": Family(label="olmo", readers=(moe.experts,), qk_norm="width"),
     "qwen2_moe": Family(
         label="qwen",
         readers=_QWEN_MOE,
@@ -210,27 +215,27 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen3_moe": Family(
         label="qwen",
-        readers=(layer.sliding_window, layer.experts),
+        readers=(attention.sliding_window, moe.experts),
         qk_norm="head",
         defaults={"use_sliding_window": False},
     ),
-    "qwen3_vl_moe_text": Family(label="qwen", readers=(layer.experts,), qk_norm="head"),
+    "qwen3_vl_moe_text": Family(label="qwen", readers=(moe.experts,), qk_norm="head"),
     "glm4_moe": Family(
         label="glm",
-        readers=(layer.experts,),
+        readers=(moe.experts,),
         attention_bias="qkv",
         defaults={"topk_method": "noaux_tc"},
     ),
-    "minimax_m2": Family(label="minimax", readers=(layer.experts,), qk_norm="width", names=BLOCK_SPARSE),
+    "minimax_m2": Family(label="minimax", readers=(moe.experts,), qk_norm="width", names=BLOCK_SPARSE),
     "minimax_m3": Family(
         label="minimax",
-        readers=(layer.minimax_m3_experts, layer.block_sparse_indexer),
+        readers=(moe.minimax_m3_experts, attention.block_sparse_indexer),
         qk_norm="head",
         names=BLOCK_SPARSE,
     ),
     "gpt_oss": Family(
         label="gpt_oss",
-        readers=(layer.sliding_window, layer.experts),
+        readers=(attention.sliding_window, moe.experts),
         attention_bias="qkvo",
         expert_bias=True,
         attention_sinks=True,
@@ -238,7 +243,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "llama4_text": Family(
         label="llama",
-        readers=(layer.chunked_attention, layer.llama4_experts),
+        readers=(attention.chunked_attention, moe.llama4_experts),
         names=Names(
             mlp="feed_forward",
             experts="feed_forward.experts",
@@ -246,31 +251,31 @@ FAMILIES: dict[str, Family] = {
             router="feed_forward.router",
         ),
     ),
-    "mimo_v2_flash": Family(label="mimo", readers=(layer.mimo_v2_attention, layer.experts)),
+    "mimo_v2_flash": Family(label="mimo", readers=(attention.mimo_v2_attention, moe.experts)),
     # latent attention
     "deepseek_v2": Family(label="deepseek", readers=_DEEPSEEK),
     "deepseek_v3": Family(label="deepseek", readers=_DEEPSEEK),
     "glm4_moe_lite": Family(label="glm", readers=_DEEPSEEK, defaults={"topk_method": "noaux_tc"}),
     "kimi_k2": Family(label="kimi", readers=_DEEPSEEK),
-    "deepseek_v32": Family(label="deepseek", readers=(*_DEEPSEEK, layer.dsa_indexer)),
-    "glm_moe_dsa": Family(label="glm", readers=(*_DEEPSEEK, layer.dsa_indexer)),
+    "deepseek_v32": Family(label="deepseek", readers=(*_DEEPSEEK, attention.dsa_indexer)),
+    "glm_moe_dsa": Family(label="glm", readers=(*_DEEPSEEK, attention.dsa_indexer)),
     # linear attention
     "qwen3_next": Family(
         label="qwen",
-        readers=(*_QWEN3_HYBRID, layer.experts, layer.shared_expert_gate),
+        readers=(*_QWEN3_HYBRID, moe.experts, moe.shared_expert_gate),
         qk_norm="head",
         names=ONE_SHARED,
     ),
     "qwen3_5_text": Family(label="qwen", readers=_QWEN3_HYBRID, qk_norm="head"),
     "qwen3_5_moe_text": Family(
         label="qwen",
-        readers=(*_QWEN3_HYBRID, layer.experts, layer.shared_expert_gate),
+        readers=(*_QWEN3_HYBRID, moe.experts, moe.shared_expert_gate),
         qk_norm="head",
         names=ONE_SHARED,
     ),
     "nemotron_h": Family(
         label="nemotron",
-        readers=(layer.nemotron_h_blocks, layer.nemotron_h_experts),
+        readers=(linear.nemotron_h_blocks, linear.nemotron_h_experts),
         norms=1,
         mlp_matrices=2,
         names=Names(

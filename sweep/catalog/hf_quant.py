@@ -7,14 +7,13 @@ Anything else is refused by name.
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from kernels.dtypes import NAMES as DTYPES
 from kernels.dtypes import WIDTH_BYTES
+from sweep.catalog.hf_module_names import ModuleNames, from_layers
 from sweep.catalog.hf_read import Config
 from sweep.errors import UserError
 
@@ -65,73 +64,13 @@ MODELOPT = {
 """Names that modelopt gives its algorithms."""
 
 
-WRAPPERS = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer)\.)+(?=layers\.)")
-"""What stands before the layers. Not `mtp.`: those layers have numbers of their own."""
-
-
-class Names:
-    """A list of modules in any of the notations in use: names, parents, globs, `re:` expressions.
-
-    A plain name means the module and all below it, wherever its components stand in the full name
-    ("gate" is not "gate_proj"). Globs match the full name or a parent.
-    """
-
-    def __init__(self, patterns: Iterable[Any], field: str) -> None:
-        self._plain: set[str] = set()
-        globs, expressions = [], []
-        for pattern in patterns:
-            if not isinstance(pattern, str) or len(pattern) > 300:
-                raise UserError("not a list of module names", field=field, value=pattern)
-            if pattern.startswith("re:"):
-                expressions.append(_safe(pattern[3:], field))
-            elif any(c in pattern for c in "*?["):
-                glob = _from_layers(pattern)
-                globs += [fnmatch.translate(glob), fnmatch.translate(glob + ".*")]
-            else:
-                self._plain.add(_from_layers(pattern))
-        self._glob = re.compile("|".join(globs)) if globs else None
-        self._expressions = [re.compile(e) for e in expressions]
-
-    def __contains__(self, name: str) -> bool:
-        parts = name.split(".")
-        spans = (".".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1))
-        if self._plain and any(span in self._plain for span in spans):
-            return True
-        full = "model." + name
-        if self._glob and (self._glob.match(name) or self._glob.match(full)):
-            return True
-        return any(e.match(full) or e.match(name) for e in self._expressions)
-
-
-def _from_layers(pattern: str) -> str:
-    """The pattern without what stands before the layers, which differs between wrappers of one model."""
-    pattern = WRAPPERS.sub("", pattern)
-    for name in ("lm_head", "embed_tokens"):
-        if pattern.endswith("." + name):
-            return name
-    return pattern
-
-
-def _safe(expression: str, field: str) -> str:
-    """A regular expression whose matching time is bounded: no repeated groups, no look-around."""
-    if re.search(r"\)[*+{?]|\(\?", expression):
-        raise UserError(
-            "a regular expression with repeated groups is not accepted", field=field, value=expression
-        )
-    try:
-        re.compile(expression)
-    except re.error:
-        raise UserError("not a regular expression", field=field, value=expression) from None
-    return expression
-
-
 class Scheme:
     """Which format each module has."""
 
-    def __init__(self, default: Format, ignored: Names, base: Format) -> None:
+    def __init__(self, default: Format, ignored: ModuleNames, base: Format) -> None:
         self.default, self.ignored, self.base = default, ignored, base
         self.named: dict[str, Format] = {}
-        self.rules: list[tuple[Names, Format]] = []
+        self.rules: list[tuple[ModuleNames, Format]] = []
         self.classes: frozenset[str] = frozenset({"attn", "mlp", "experts", "shared"})
         self.kv = "bfloat16"
 
@@ -155,7 +94,7 @@ def stored_formats(
 ) -> dict[str, object]:
     """`checkpoint_*` fields: the format that most of a class has, its mean width where that differs."""
     base = plain(SIXTEEN_BIT.get(base_dtype.removeprefix("torch."), "bfloat16"))
-    scheme = read_scheme(quantization, base) if quantization else Scheme(base, Names([], ""), base)
+    scheme = read_scheme(quantization, base) if quantization else Scheme(base, ModuleNames([], ""), base)
     params: dict[str, dict[Format, float]] = {}
     for module in modules:
         by_format = params.setdefault(module.weight_class, {})
@@ -208,14 +147,14 @@ def read_scheme(quantization: Config, base: Format) -> Scheme:
     return readers[method](q, base)
 
 
-def _left_out(q: Config) -> Names:
+def _left_out(q: Config) -> ModuleNames:
     names: list[Any] = []
     for key in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "exclude"):
         listed = q.get(key) or []
         if not isinstance(listed, list):
             raise UserError("not a list of module names", field=f"quantization_config.{key}")
         names += listed
-    return Names(names, "quantization_config.ignore")
+    return ModuleNames(names, "quantization_config.ignore")
 
 
 def _fp8(q: Config, base: Format) -> Scheme:
@@ -290,7 +229,7 @@ def _compressed_tensors(q: Config, base: Format) -> Scheme:
         if any(target in ("Linear", "FusedMoE") for target in targets):
             scheme.default = form
         else:
-            scheme.rules.append((Names(targets, where), form))
+            scheme.rules.append((ModuleNames(targets, where), form))
     scheme.kv = _kv_dtype(q.get("kv_cache_scheme"))
     return scheme
 
@@ -303,7 +242,7 @@ def _modelopt(q: Config, base: Format) -> Scheme:
         raise UserError("missing from the configuration", field="quantization_config.quantized_layers")
     scheme = Scheme(base if mixed else _algorithm(algorithm), _left_out(q), base)
     for name, layer in (layers or {}).items() if mixed else ():
-        scheme.named[_from_layers(str(name))] = _algorithm(str(layer.get("quant_algo")).upper())
+        scheme.named[from_layers(str(name))] = _algorithm(str(layer.get("quant_algo")).upper())
     scheme.kv = _kv_dtype(q.get("kv_cache_quant_algo") or q.get("kv_cache_scheme"))
     return scheme
 
@@ -343,7 +282,9 @@ def _quark(q: Config, base: Format) -> Scheme:
     scheme = Scheme(_quark_format(weight, "global_quant_config.weight"), _left_out(q), base)
     for name, config in (q.get("layer_quant_config") or {}).items():
         if isinstance(config, dict) and config.get("weight"):
-            scheme.rules.append((Names([name], "layer_quant_config"), _quark_format(config["weight"], name)))
+            scheme.rules.append(
+                (ModuleNames([name], "layer_quant_config"), _quark_format(config["weight"], name))
+            )
     kv = q.get("kv_cache_quant_config") or q.get("kv_cache_group")
     scheme.kv = "fp8" if kv else "bfloat16"
     return scheme
