@@ -63,6 +63,8 @@ def _moe_layers(keys: Keys, shape: Shape) -> None:
             raise UserError("must be positive", field="moe_layer_freq", value=step)
         offset = 1 if keys.get("decoder_sparse_step") is not None else 0
         dense_only = keys.get("mlp_only_layers") or []
+        if not isinstance(dense_only, list):
+            raise UserError("not a list of layers", field="mlp_only_layers", value=dense_only)
         kinds = [
             MOE if i >= leading and (i + offset) % step == 0 and i not in dense_only else DENSE
             for i in range(n)

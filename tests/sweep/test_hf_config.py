@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernels.layout import DERIVED
 from kernels.params import parameter_counts
 from sweep.catalog.hf_config import architecture_from
+from sweep.catalog.hf_families import STRUCTURAL_KEYS
 from sweep.catalog.models import architecture_of, resolve_model
 from sweep.errors import UserError
 from sweep.records import default_records, set_values
@@ -434,6 +437,31 @@ def test_what_cannot_be_priced_is_refused_by_name(config, named):
         architecture_from(config)
     assert named in error.value.message
     assert "\n" not in error.value.message
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**40), 2**40),
+    st.floats(),
+    st.sampled_from(["x", "full_attention", "bfloat16"]),
+    st.lists(st.sampled_from([0, 1, "x", None, {}]), max_size=70),
+    st.dictionaries(st.sampled_from(["weights", "quant_algo", "targets"]), st.none(), max_size=2),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_damaged_configuration_is_read_or_refused_and_never_a_fault(data):
+    base = data.draw(st.sampled_from([LLAMA, QWEN3_MOE, LATENT]))
+    quantized = base | {"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["lm_head"]}}
+    keys = sorted(STRUCTURAL_KEYS | set(quantized)) + ["moe_layer_freq", "mlp_only_layers", "mlp_layer_types"]
+    damage = data.draw(st.dictionaries(st.sampled_from(keys), JUNK, min_size=1, max_size=4))
+    try:
+        fields = fields_of(quantized | damage)
+        assert np.isfinite(counts(fields).params_total)
+    except UserError as error:
+        assert "\n" not in error.message
 
 
 def write(folder: Path, config, name="config.json"):
