@@ -22,6 +22,8 @@ FOLDS = 3
 LOSS_SCALE = 0.1
 """Log error from which a point counts less than its square."""
 SIGNIFICANT_DIGITS = 5
+NEAR_BOUND = 1e-3
+"""Share of a column's typical size within which a value is its lower bound."""
 
 Start = tuple[float, float, float]
 """Start, lower and upper bound of one coefficient."""
@@ -57,6 +59,13 @@ CASTLESS = ("gemm_bf16", "gemm_int4_wo")
 """GEMMs that take the activation as it is: no cast passes."""
 CAST_COLUMN = 7
 
+COMMON_COLUMNS = 3
+FEW_POINTS = 150
+"""Below so many points only efficiencies and overhead are fitted; the operator's own columns are a relative's."""
+FEWEST_POINTS = 15
+USELESS = 0.45
+"""Held-out 90th percentile above which a table of few points says less than a relative does."""
+
 
 @dataclass(frozen=True)
 class Errors:
@@ -90,6 +99,11 @@ def bounds(op: str) -> tuple[Floats, Floats, Floats]:
     return start, low, high
 
 
+def scale_of(op: str) -> Floats:
+    """Typical size of every column of an operator."""
+    return np.maximum(np.abs(bounds(op)[0]), 1e-3)
+
+
 def rounded(values: Floats) -> Floats:
     """Values to the digits that files keep."""
     return np.array([float(f"{value:.{SIGNIFICANT_DIGITS}g}") for value in values])
@@ -114,14 +128,17 @@ def subsample(samples: Samples, most: int) -> Samples:
     return samples.take(np.sort(np.random.default_rng(SEED).permutation(len(samples))[:most]))
 
 
-def fit_row(samples: Samples, record: np.record, start: Floats | None = None) -> Floats:
-    """Coefficients of one operator, shape (N_COEF,)."""
+def fit_row(
+    samples: Samples, record: np.record, start: Floats | None = None, common_only: bool = False
+) -> Floats:
+    """Coefficients of one operator, shape (N_COEF,); with `common_only` its own columns stay at `start`."""
     from scipy.optimize import least_squares
 
     first, low, high = bounds(samples.op)
+    free = high > low
     if start is not None:
         first = np.clip(start, low, high)
-    free = high > low
+        free[COMMON_COLUMNS:] &= not common_only
     chosen = subsample(samples, MOST_POINTS)
     row = first.copy()
     c = with_row(samples.op, row)
@@ -131,21 +148,21 @@ def fit_row(samples: Samples, record: np.record, start: Floats | None = None) ->
         c[OPS[samples.op], free] = x
         return np.asarray(np.log(times_us(chosen, record, c)) - log_us)
 
-    scale = np.maximum(np.abs(bounds(samples.op)[0][free]), 1e-3)
     found = least_squares(
         residuals,
         first[free],
         bounds=(low[free], high[free]),
         loss="soft_l1",
         f_scale=LOSS_SCALE,
-        x_scale=scale,
+        x_scale=scale_of(samples.op)[free],
         max_nfev=200,
     )
     row[free] = found.x
-    return np.clip(rounded(row), low, high)
+    at_bound = free & (row - low < NEAR_BOUND * scale_of(samples.op))
+    return np.clip(rounded(np.where(at_bound, low, row)), low, high)
 
 
-def held_out_errors(samples: Samples, record: np.record, start: Floats) -> Floats:
+def held_out_errors(samples: Samples, record: np.record, start: Floats, common_only: bool) -> Floats:
     """Log errors of each sample under a fit that never saw its group."""
     labels = np.unique(samples.groups)
     fold_of = np.random.default_rng(SEED).permutation(len(labels)) % FOLDS
@@ -154,19 +171,25 @@ def held_out_errors(samples: Samples, record: np.record, start: Floats) -> Float
         held = np.isin(samples.groups, labels[fold_of == fold])
         if held.all() or not held.any():
             continue
-        row = fit_row(samples.take(~held), record, start)
+        row = fit_row(samples.take(~held), record, start, common_only)
         errors[held] = log_errors(samples.take(held), record, row)
     return np.asarray(errors[np.isfinite(errors)])
 
 
-def fit_operator(samples: Samples, record: np.record) -> Fit | None:
-    """Fit one operator; None where its table leaves too little above the roofline."""
+def fit_operator(samples: Samples, record: np.record, relative: Floats | None = None) -> Fit | None:
+    """Fit one operator; None where its table leaves too little above the roofline, or few points that disagree.
+
+    `relative` is the row of an accelerator with a fuller table, for the columns that few points cannot tell.
+    """
     samples = above_roofline(samples, record)
-    if len(samples) < len(COLUMNS[operator_class(samples.op)]) * 3:
+    if len(samples) < FEWEST_POINTS:
         return None
-    row = fit_row(samples, record)
+    common_only = len(samples) < FEW_POINTS
+    if common_only and relative is None:
+        relative = bounds(samples.op)[0]
+    row = fit_row(samples, record, relative, common_only)
     errors = log_errors(samples, record, row)
-    held_out = held_out_errors(samples, record, row)
+    held_out = held_out_errors(samples, record, row, common_only)
     if not held_out.size:
         held_out = errors
     summary = Errors(
@@ -177,4 +200,6 @@ def fit_operator(samples: Samples, record: np.record) -> Fit | None:
         bias=float(np.median(errors)),
         points=len(samples),
     )
+    if common_only and summary.held_out_p90 > USELESS:
+        return None
     return Fit(samples.hardware, samples.engine, samples.op, tuple(row.tolist()), summary, samples.source)

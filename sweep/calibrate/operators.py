@@ -6,16 +6,24 @@ Writes conf/hardware/fitted/<hardware>.yaml, bit for bit the same for the same s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from sweep.arguments import Parser
 from sweep.calibrate.fit import Errors, Fit, fit_operator
+from sweep.calibrate.instinct import read_instinct
+from sweep.calibrate.profiles import read_profiles
 from sweep.calibrate.samples import Samples
+from sweep.calibrate.silicon import read_silicon
+from sweep.calibrate.user_table import read_user_table
 from sweep.catalog.fitted import COLUMNS, OPERATORS, operator_class
 from sweep.catalog.hardware import hardware
+from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
+from sweep.paths import conf_dir
 from sweep.records import default_records, set_values
 
 
@@ -28,11 +36,46 @@ def hardware_record(name: str) -> np.record:
     return record
 
 
+def read_source(path: Path) -> Iterator[Samples]:
+    """Samples of a source, by what it looks like: systems/data, a profile bundle, tuned-kernel tables, a user's CSV.
+
+    Raises UserError where it is none of them.
+    """
+    if path.is_file():
+        header = path.open(encoding="utf-8").readline()
+        yield from read_instinct(path) if "M_or_tokens" in header else read_user_table(path)
+    elif any(path.glob("*/gemm/*/*/gemm_perf.parquet")):
+        yield from read_silicon(path)
+    elif any(path.glob("*/*/*/*/tp*/dense.csv")):
+        yield from read_profiles(path)
+    else:
+        raise UserError(
+            "holds no operator tables",
+            field="SRC",
+            value=str(path),
+            allowed="systems/data of aiconfigurator-core, an LLMServingSim profile bundle, a CSV file",
+        )
+
+
 def fit_all(samples: Iterable[Samples]) -> Iterator[Fit]:
-    """Fits of every table that leaves enough points."""
+    """Fits of every table that leaves enough points.
+
+    The first table of an accelerator, engine and operator counts. Where a table has few points, the fit before it
+    of that engine and operator, on another accelerator, lends its shape.
+    """
+    done: set[tuple[str, str, str]] = set()
+    relatives: dict[tuple[str, str], Fit] = {}
     for table in samples:
-        fit = fit_operator(table, hardware_record(table.hardware))
+        key = (table.hardware, table.engine, table.op)
+        if key in done:
+            continue
+        relative = relatives.get(key[1:])
+        row = None if relative is None else np.array(relative.coefficients)
+        fit = fit_operator(table, hardware_record(table.hardware), row)
         if fit is not None:
+            done.add(key)
+            if relative is None or fit.errors.points >= relative.errors.points:
+                relatives[key[1:]] = fit
             yield fit
 
 
@@ -48,7 +91,7 @@ def _error_text(errors: Errors) -> str:
     return "{" + ", ".join([*parts, f"points: {errors.points}"]) + "}"
 
 
-def fitted_yaml(name: str, fits: Iterable[Fit], source: str) -> str:
+def fitted_yaml(name: str, fits: Iterable[Fit]) -> str:
     """The file of one accelerator."""
     by_engine: dict[str, dict[str, Fit]] = {}
     for fit in fits:
@@ -57,7 +100,6 @@ def fitted_yaml(name: str, fits: Iterable[Fit], source: str) -> str:
         f"# Fitted operator efficiencies of {name}: written by `servesweep calibrate operators`, not by hand.",
         "# Errors are absolute natural logs of modelled over measured time; held out: whole weight shapes, attention",
         "# geometries or models; bias: the median of the signed error.",
-        f"source: {source}",
         "operators:",
     ]
     for engine in (engine for engine in ENGINES if engine in by_engine):
@@ -72,7 +114,7 @@ def fitted_yaml(name: str, fits: Iterable[Fit], source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_fitted(fits: Iterable[Fit], source: str, folder: Path) -> list[Path]:
+def write_fitted(fits: Iterable[Fit], folder: Path) -> list[Path]:
     """Write the files of all fitted accelerators atomically; returns their paths."""
     by_hardware: dict[str, list[Fit]] = {}
     for fit in fits:
@@ -82,7 +124,42 @@ def write_fitted(fits: Iterable[Fit], source: str, folder: Path) -> list[Path]:
     for name, own in sorted(by_hardware.items()):
         file = folder / f"{name}.yaml"
         partial = file.with_suffix(".partial")
-        partial.write_text(fitted_yaml(name, own, source), encoding="utf-8")
+        partial.write_text(fitted_yaml(name, own), encoding="utf-8")
         os.replace(partial, file)
         written.append(file)
     return written
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`servesweep calibrate operators SRC ...`: returns the exit status."""
+    parser = Parser(
+        prog="servesweep calibrate operators",
+        description="Fit the coefficients of operators to measured tables. Where sources overlap, the first counts.",
+    )
+    parser.add_argument(
+        "source", nargs="+", type=Path, metavar="SRC", help="see docs/operators.md for the forms"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=conf_dir() / "hardware" / "fitted",
+        help="folder of the files (conf's own)",
+    )
+    options = parser.parse_args(list(arguments))
+    for source in options.source:
+        if not source.exists():
+            raise UserError("is not there", field="SRC", value=str(source))
+    fits = []
+    for fit in fit_all(table for source in options.source for table in read_source(source)):
+        fits.append(fit)
+        print(
+            f"{fit.hardware:14s} {fit.engine:7s} {fit.op:20s} points {fit.errors.points:6d}  held-out error "
+            f"median {fit.errors.held_out_median:6.1%}  p90 {fit.errors.held_out_p90:6.1%}",
+            file=sys.stderr,
+            flush=True,
+        )
+    if not fits:
+        raise UserError("no table left enough points to fit", field="SRC", value=str(options.source[0]))
+    for file in write_fitted(fits, options.out):
+        print(file)
+    return 0

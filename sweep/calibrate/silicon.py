@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,10 @@ FEWEST_POINTS = 300
 EAGER_FLOOR_US = 45.0
 """No graph-replayed GEMM takes so long at its 5th percentile; tables above it measured the host's launches."""
 MOST_TOKENS = 16384
+MOST_QUERIES_PER_KV_HEAD = 32
+"""Wider groups fall back to kernels three times slower in some engines; no served model has them."""
 KV_WIDTHS = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
+MODEL_KEYS = ("hidden_size", "inter_size", "topk", "num_experts")
 SSM_STATE_BYTES = 4.0
 """Engines keep the recurrent state of gated delta networks in float32."""
 
@@ -124,17 +128,18 @@ def _without_dynamic_scale(root: Path, system: str, frame: pl.DataFrame) -> pl.D
 
 
 def attention_samples(root: Path, system: str, engine: str) -> Iterator[Samples]:
-    """GQA prefill and decode without windows, head dimensions 64, 128 and 256."""
+    """GQA prefill and decode without windows, head dimensions 64 and 128 (256 runs other kernels, of rarer models)."""
     for phase, table_name in (("prefill", "context_attention"), ("decode", "generation_attention")):
         for version, table in newest(root, system, "attention", engine, table_name):
             if "window_size" in table.columns:
                 table = table.filter(pl.col("window_size") == 0)
-            table = table.filter(pl.col("head_dim").is_in([64, 128, 256])).with_columns(
+            table = table.filter(pl.col("head_dim").is_in([64, 128])).with_columns(
                 kv_heads=pl.when(pl.col("num_key_value_heads") == 0)
                 .then(pl.col("num_heads"))
                 .otherwise(pl.col("num_key_value_heads")),
                 head=pl.col("head_dim"),
             )
+            table = table.filter(pl.col("num_heads") <= MOST_QUERIES_PER_KV_HEAD * pl.col("kv_heads"))
             if phase == "prefill" and (table["attn_dtype"] == "fp8").any():
                 # This engine computes in fp8 whenever its cache is fp8
                 table = table.filter(pl.col("attn_dtype") == pl.col("kv_cache_dtype"))
@@ -265,8 +270,17 @@ def _gated(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.filter(~pl.col("kernel_source").str.contains("nongated|situ") & ~plain)
     if (frame["kernel_source"] == "moe_torch_flow_min_latency").any():
         # The engine's low-latency kernels run wherever the table has them; the others' shapes are its fallback
-        frame = frame.filter(pl.col("kernel_source") == "moe_torch_flow_min_latency")
-    return frame
+        return frame.filter(pl.col("kernel_source") == "moe_torch_flow_min_latency")
+    return _most_used_kernel(frame)
+
+
+def _most_used_kernel(frame: pl.DataFrame) -> pl.DataFrame:
+    """The models that run an engine's most used kernel: where models run different ones, one curve fits neither."""
+    if frame.is_empty():
+        return frame
+    models = frame.group_by("kernel_source").agg(models=pl.struct(MODEL_KEYS).n_unique(), rows=pl.len())
+    kernel = models.sort("models", "rows", "kernel_source")["kernel_source"][-1]
+    return frame.filter((pl.col("kernel_source") == kernel).any().over(MODEL_KEYS))
 
 
 def _moe(frame: pl.DataFrame, system: str, engine: str, op: str, source: str) -> Samples:
@@ -341,4 +355,5 @@ def read_silicon(root: Path, hardware: tuple[str, ...] = ()) -> Iterator[Samples
         if (root / system).is_dir() and (not hardware or name in hardware):
             for engine in ENGINES:
                 for reader in READERS:
-                    yield from reader(root, system, engine)
+                    for samples in reader(root, system, engine):
+                        yield replace(samples, source=f"aiconfigurator-core {samples.source}")

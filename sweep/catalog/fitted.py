@@ -91,6 +91,8 @@ SAME_KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Engines to ask where one has no table, nearest first: they share kernel libraries."""
 
+NEXT_FAMILY: Mapping[str, str] = MappingProxyType({"cdna3": "mi355x", "cdna4": "mi300x"})
+"""Whom a family asks before the last resort: the same kernel libraries."""
 LAST_RESORT = "h100_sxm"
 """The accelerator with the fullest tables: what no relative measured is taken from it by ratio to the roofline."""
 
@@ -142,7 +144,8 @@ def fitted_file(name: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _candidates(name: str, engine: str, op: str) -> Iterator[tuple[str, str, str, float]]:
     """(hardware, engine, operator, factor on the error) of where a row may come from, nearest first."""
-    family = dict.fromkeys((*relatives(name), LAST_RESORT))
+    own_family = str(hardware(name).fields["family"])
+    family = dict.fromkeys((*relatives(name), NEXT_FAMILY.get(own_family, LAST_RESORT), LAST_RESORT))
     engines = (engine, *SAME_KERNELS[engine])
     for other_op in (op, *RELATED[op]):
         for other_name in family:
