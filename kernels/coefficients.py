@@ -8,7 +8,7 @@ negative, so no operator beats its roofline.
 
 import numpy as np
 
-N_COEF = 8
+N_COEF = 10
 
 (
     OP_GEMM_BF16,
@@ -55,7 +55,7 @@ N_COEF = 8
 N_OPS = 40
 
 COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, OVERHEAD_US = range(3)
-"""Columns that every operator has; columns 3 to 7 are the operator's own."""
+"""Columns that every operator has; columns from 3 are the operator's own."""
 
 EXPOSED = 3
 """Compute-and-stream operators: how much of the shorter of compute and memory time is not hidden by the longer."""
@@ -76,9 +76,17 @@ x KV head however short; times queries and outputs are moved (1 is ideal); seria
 LINEAR_US_PER_KTOKEN = 4
 """Linear attention: serial time per 1000 new tokens of a sequence."""
 
-MOE_TILE_ROWS, MOE_NARROW_COLUMNS, MOE_ACTIVATION_PASSES, MOE_SORT_PASSES = range(4, 8)
+(
+    MOE_TILE_ROWS,
+    MOE_NARROW_COLUMNS,
+    MOE_ACTIVATION_PASSES,
+    MOE_SORT_PASSES,
+    MOE_SHALLOW_FFN,
+    MOE_ROUTED_US,
+) = range(4, 10)
 """Experts. Rows of a tile; columns over all experts at which the weight stream reaches half its bandwidth; times
-activations are moved (1 is ideal); reads of a hidden state per token-expert pair to sort and combine."""
+activations are moved (1 is ideal); reads of a hidden state per token-expert pair to sort and combine; expert width
+at which weights stream at half speed; overhead that grows to its full size with the pairs of a rank."""
 
 (
     HOST_DECODE_SCALE,

@@ -2,8 +2,9 @@
 
     rows    = sqrt(r^2 + r tile + tile^2),  r = routings / touched
     compute = 2 matrices touched rows imbalance hidden ffn / (peak * ec)
-    memory  = (touched * weights * (1 + narrow / (touched ffn)) + act * activations) / (bandwidth * em)
-    t       = overhead + overlapped(compute, memory) + sort * pairs * hidden * 2 / bandwidth
+    memory  = (touched weights (1 + narrow / (touched ffn) + shallow / ffn) + act * activations) / (bandwidth * em)
+    t       = overhead + routed * routings / (routings + 64)
+              + overlapped(compute, memory) + sort * pairs * hidden * 2 / bandwidth
 
 `rows` is a smooth reading of "rows padded to the tile": a tile at least, half a tile more than r when r is large.
 `pairs` are the token-expert pairs of all tokens that the rank looks at, its own experts' or not: permuting,
@@ -18,6 +19,8 @@ from kernels.coefficients import (
     MEMORY_EFFICIENCY,
     MOE_ACTIVATION_PASSES,
     MOE_NARROW_COLUMNS,
+    MOE_ROUTED_US,
+    MOE_SHALLOW_FFN,
     MOE_SORT_PASSES,
     MOE_TILE_ROWS,
     OP_MOE_BF16,
@@ -49,6 +52,9 @@ OP_BY_DTYPE = np.array(
     ]
 )
 
+FEW_PAIRS = 64.0
+"""Pairs at which half of the routed overhead is reached: engines switch from one-shot to sorting kernels there."""
+
 
 @kernel
 def distinct_experts(tokens, experts_per_token, n_experts):
@@ -76,11 +82,10 @@ def moe_us(pairs, routings, touched, hidden, ffn, matrices, dtype, imbalance, p,
     compute_us = flops / (peak_tflops(dtype, p) * FLOP_PER_US_PER_TFLOPS * c[op, COMPUTE_EFFICIENCY])
     weight_bytes = touched * matrices * hidden * ffn * WIDTH_BYTES[int(dtype)]
     activation_bytes = routings * (2.0 * hidden + matrices * ffn) * 2.0
-    n_bytes = (
-        weight_bytes * (1.0 + c[op, MOE_NARROW_COLUMNS] / (touched * ffn))
-        + c[op, MOE_ACTIVATION_PASSES] * activation_bytes
-    )
+    slower = 1.0 + (c[op, MOE_NARROW_COLUMNS] / touched + c[op, MOE_SHALLOW_FFN]) / ffn
+    n_bytes = weight_bytes * slower + c[op, MOE_ACTIVATION_PASSES] * activation_bytes
     bytes_per_us = p.hbm_gb_s * BYTES_PER_US_PER_GB_S
     memory_us = n_bytes / (bytes_per_us * c[op, MEMORY_EFFICIENCY])
     sort_us = c[op, MOE_SORT_PASSES] * pairs * hidden * 2.0 / bytes_per_us
-    return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + sort_us
+    overhead_us = c[op, OVERHEAD_US] + c[op, MOE_ROUTED_US] * routings / (routings + FEW_PAIRS)
+    return overhead_us + overlapped_us(compute_us, memory_us, c[op, EXPOSED]) + sort_us

@@ -27,7 +27,6 @@ NEAR_BOUND = 1e-3
 
 Start = tuple[float, float, float]
 """Start, lower and upper bound of one coefficient."""
-FIXED: Start = (0.0, 0.0, 0.0)
 EFFICIENCY: Start = (0.6, 0.02, 1.0)
 BANDWIDTH: Start = (0.8, 0.05, 1.0)
 OVERHEAD: Start = (4.0, 0.0, 150.0)
@@ -46,12 +45,13 @@ COLUMNS: Mapping[str, tuple[Start, ...]] = {
         *(EFFICIENCY, BANDWIDTH, OVERHEAD, EXPOSED),
         *((4.0, 0.0, 800.0), (0.01, 0.0, 5.0), (2.0, 1.0, 100.0), (0.05, 0.0, 5.0)),
     ),
-    "linear": (*(EFFICIENCY, BANDWIDTH, OVERHEAD, EXPOSED), (1.0, 0.0, 1000.0), FIXED, FIXED, FIXED),
+    "linear": (*(EFFICIENCY, BANDWIDTH, OVERHEAD, EXPOSED), (1.0, 0.0, 1000.0)),
     "moe": (
         *(EFFICIENCY, BANDWIDTH, (20.0, 0.0, 300.0), EXPOSED),
         *((20.0, 0.0, 600.0), (2000.0, 0.0, 400000.0), (1.5, 1.0, 100.0), (0.5, 0.0, 100.0)),
+        *((50.0, 0.0, 4000.0), (5.0, 0.0, 100.0)),
     ),
-    "elementwise": ((1.0, 1.0, 1.0), BANDWIDTH, OVERHEAD, FIXED, FIXED, FIXED, FIXED, FIXED),
+    "elementwise": ((1.0, 1.0, 1.0), BANDWIDTH, OVERHEAD),
 }
 """Per operator class: start and bounds of every column; equal bounds fix a column."""
 
@@ -112,7 +112,7 @@ def rounded(values: Floats) -> Floats:
 def with_row(op: str, row: Floats) -> Floats:
     """Ideal coefficients (N_OPS, N_COEF) with one row replaced."""
     c = roofline_coefficients()
-    c[OPS[op]] = row
+    c[OPS[op], : len(row)] = row
     return c
 
 
@@ -144,8 +144,10 @@ def fit_row(
     c = with_row(samples.op, row)
     log_us = np.log(chosen.us)
 
+    columns = np.flatnonzero(free)
+
     def residuals(x: Floats) -> Floats:
-        c[OPS[samples.op], free] = x
+        c[OPS[samples.op], columns] = x
         return np.asarray(np.log(times_us(chosen, record, c)) - log_us)
 
     found = least_squares(

@@ -57,7 +57,11 @@ MOST_TOKENS = 16384
 MOST_QUERIES_PER_KV_HEAD = 32
 """Wider groups fall back to kernels three times slower in some engines; no served model has them."""
 KV_WIDTHS = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
+WIDEST_EP = 32
+"""Wider expert groups hold a few experts per rank and take times that follow no load the tables state."""
 MODEL_KEYS = ("hidden_size", "inter_size", "topk", "num_experts")
+MOE_KEYS = ("num_tokens", *MODEL_KEYS, "moe_tp_size", "moe_ep_size")
+MOE_COLUMNS = (*MOE_KEYS, "distribution", "us")
 SSM_STATE_BYTES = 4.0
 """Engines keep the recurrent state of gated delta networks in float32."""
 
@@ -255,13 +259,19 @@ def moe_samples(root: Path, system: str, engine: str) -> Iterator[Samples]:
     for dtype, op in MOE_OPS.items():
         if op in found:
             continue
+        releases: dict[tuple[int, ...], list[tuple[str, pl.DataFrame]]] = {}
         for version, table in newest(root, system, "moe", engine, "moe"):
             frame = _gated(table.filter(pl.col("moe_dtype") == dtype))
-            if frame.height < FEWEST_POINTS:
-                continue
-            found.add(op)
-            yield _moe(frame, system, engine, op, f"moe/{engine}/{version} {dtype}")
-            break
+            releases.setdefault(version_key(version)[:3], []).append((version, frame))
+        for parts in releases.values():
+            # Candidates of one release measured different models: the newest counts where they share one
+            frame = pl.concat([part.select(MOE_COLUMNS) for _, part in parts]).unique(
+                [*MOE_KEYS, "distribution"], keep="first", maintain_order=True
+            )
+            if frame.height >= FEWEST_POINTS:
+                found.add(op)
+                yield _moe(frame, system, engine, op, f"moe/{engine}/{parts[0][0]} {dtype}")
+                break
 
 
 def _gated(frame: pl.DataFrame) -> pl.DataFrame:
@@ -270,8 +280,10 @@ def _gated(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.filter(~pl.col("kernel_source").str.contains("nongated|situ") & ~plain)
     if (frame["kernel_source"] == "moe_torch_flow_min_latency").any():
         # The engine's low-latency kernels run wherever the table has them; the others' shapes are its fallback
-        return frame.filter(pl.col("kernel_source") == "moe_torch_flow_min_latency")
-    return _most_used_kernel(frame)
+        frame = frame.filter(pl.col("kernel_source") == "moe_torch_flow_min_latency")
+    else:
+        frame = _most_used_kernel(frame)
+    return frame.group_by([*MOE_KEYS, "distribution"]).agg(pl.col("us").min())
 
 
 def _most_used_kernel(frame: pl.DataFrame) -> pl.DataFrame:
@@ -286,14 +298,10 @@ def _most_used_kernel(frame: pl.DataFrame) -> pl.DataFrame:
 def _moe(frame: pl.DataFrame, system: str, engine: str, op: str, source: str) -> Samples:
     balanced = pl.col("distribution") == "balanced"
     skewed = (pl.col("distribution") == "power_law_1.01") & (pl.col("moe_ep_size") == 1)
-    keys = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
-    frame = (
-        frame.filter((pl.col("num_tokens") <= MOST_TOKENS) & (balanced | skewed))
-        .group_by([*keys, "distribution"])
-        .agg(pl.col("us").min())
-        .sort([*keys, "distribution"])
-    )
-    tokens, hidden, inter, topk, experts, tp, ep = (column(frame, key) for key in keys)
+    keys = [*MOE_KEYS, "distribution"]
+    served = (pl.col("num_tokens") <= MOST_TOKENS) & (pl.col("moe_ep_size") <= WIDEST_EP)
+    frame = frame.filter(served & (balanced | skewed)).sort(keys)
+    tokens, hidden, inter, topk, experts, tp, ep = (column(frame, key) for key in MOE_KEYS)
     even = (frame["distribution"] == "balanced").to_numpy()
     pairs = tokens * topk
     touched = (

@@ -44,7 +44,10 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "prefill": (*_COMMON, "tile_tokens", "wave_tiles", "softmax_dim", "kv_passes"),
         "decode": (*_COMMON, "pad_rows", "item_us", "qo_passes", "us_per_ktoken"),
         "linear": (*_COMMON, "us_per_ktoken"),
-        "moe": (*_COMMON, "tile_rows", "narrow_columns", "activation_passes", "sort_passes"),
+        "moe": (
+            *_COMMON,
+            *("tile_rows", "narrow_columns", "activation_passes", "sort_passes", "shallow_ffn", "routed_us"),
+        ),
         "elementwise": _COMMON[:3],
     }
 )
