@@ -26,13 +26,15 @@ from kernels.coefficients import (
     DECODE_QO_PASSES,
     DECODE_US_PER_KTOKEN,
     EXPOSED,
+    LINEAR_TILE_TOKENS,
     LINEAR_US_PER_KTOKEN,
     MEMORY_EFFICIENCY,
     OP_DECODE_GQA,
     OP_DECODE_GQA_FP8_KV,
     OP_DECODE_MLA,
     OP_DECODE_MLA_FP8_KV,
-    OP_LINEAR_ATTENTION,
+    OP_LINEAR_DECODE,
+    OP_LINEAR_PREFILL,
     OP_PREFILL_GQA,
     OP_PREFILL_GQA_FP8_KV,
     OP_PREFILL_MLA,
@@ -58,6 +60,10 @@ BACKEND_COMPUTE = np.array([0.85, 1.0, 0.90, 1.10])
 def backend_factor(p):
     """Compute time of the attention core over that of the kernels behind the fitted times."""
     return 1.0 if np.isnan(p.attention_backend) else BACKEND_COMPUTE[int(p.attention_backend)]
+
+
+FUSED_TOKENS = 8.0
+"""New tokens of a sequence up to which linear attention runs as one fused recurrence."""
 
 
 @inlined
@@ -158,13 +164,16 @@ def linear_attention_us(n_seqs, new_tokens, v_heads, k_dim, v_dim, state_width, 
     """Time of one linear-attention layer's core on one rank, us.
 
     Per token and value head the state (k_dim x v_dim) is decayed, updated and read (6 flops per element); each
-    sequence reads and writes its state once per step. The recurrence over chunks is serial in the tokens of one
-    sequence: c[LINEAR_US_PER_KTOKEN] per 1000 of them.
+    sequence reads and writes its state once per step. Up to FUSED_TOKENS new tokens run as one fused recurrence;
+    prompts go through kernels of whole chunks whose recurrence is serial within one sequence:
+
+        t = overhead + overlapped(compute(rows padded to a chunk), memory) + serial * s / 1000
     """
     if n_seqs <= 0.0 or new_tokens <= 0.0:
         return 0.0
-    op = OP_LINEAR_ATTENTION
-    flops = 6.0 * n_seqs * new_tokens * v_heads * k_dim * v_dim
+    op = OP_LINEAR_DECODE if new_tokens <= FUSED_TOKENS else OP_LINEAR_PREFILL
+    rows = padded_rows(new_tokens, c[op, LINEAR_TILE_TOKENS])
+    flops = 6.0 * n_seqs * rows * v_heads * k_dim * v_dim
     n_bytes = 2.0 * n_seqs * v_heads * k_dim * v_dim * state_width + 4.0 * n_seqs * new_tokens * v_heads * (
         k_dim + v_dim
     )

@@ -26,7 +26,8 @@ N_COEF = 10
     OP_DECODE_GQA_FP8_KV,
     OP_DECODE_MLA,
     OP_DECODE_MLA_FP8_KV,
-    OP_LINEAR_ATTENTION,
+    OP_LINEAR_PREFILL,
+    OP_LINEAR_DECODE,
     OP_MOE_BF16,
     OP_MOE_FP8,
     OP_MOE_FP8_BLOCK,
@@ -51,8 +52,8 @@ N_COEF = 10
     OP_NIC,
     OP_HOST,
     OP_SCALE,
-) = range(40)
-N_OPS = 40
+) = range(41)
+N_OPS = 41
 
 COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, OVERHEAD_US = range(3)
 """Columns that every operator has; columns from 3 are the operator's own."""
@@ -73,8 +74,8 @@ DECODE_PAD_ROWS, DECODE_ITEM_US, DECODE_QO_PASSES, DECODE_US_PER_KTOKEN = range(
 """Decode attention. Query rows added to each KV head's group by the matrix tile; machine time of one sequence
 x KV head however short; times queries and outputs are moved (1 is ideal); serial time per 1000 tokens of context."""
 
-LINEAR_US_PER_KTOKEN = 4
-"""Linear attention: serial time per 1000 new tokens of a sequence."""
+LINEAR_US_PER_KTOKEN, LINEAR_TILE_TOKENS = range(4, 6)
+"""Linear attention. Serial time per 1000 new tokens of a sequence; tokens of a chunk."""
 
 (
     MOE_TILE_ROWS,

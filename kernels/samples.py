@@ -5,7 +5,7 @@ Row i of `shapes` holds the arguments of one call, by operator class:
     gemm              m n k
     prefill           n_seqs new_tokens prior_tokens heads kv_heads qk_dim v_dim window kv_width
     decode            n_seqs context_tokens queries heads kv_heads qk_dim v_dim kv_width
-    linear_attention  n_seqs new_tokens v_heads k_dim v_dim state_width
+    linear            n_seqs new_tokens v_heads k_dim v_dim state_width
     moe               pairs routings touched hidden ffn matrices
     elementwise       n_bytes
 
@@ -26,7 +26,8 @@ OP_GEMM_FIRST, OP_GEMM_LAST = k.OP_GEMM_BF16, k.OP_GEMM_INT4_WO
 OP_PREFILL_FIRST, OP_PREFILL_LAST = k.OP_PREFILL_GQA, k.OP_PREFILL_MLA_FP8_KV
 OP_DECODE_FIRST, OP_DECODE_LAST = k.OP_DECODE_GQA, k.OP_DECODE_MLA_FP8_KV
 OP_MOE_FIRST, OP_MOE_LAST = k.OP_MOE_BF16, k.OP_MOE_INT4_WO
-OP_LINEAR, OP_STREAM = k.OP_LINEAR_ATTENTION, k.OP_ELEMENTWISE
+OP_LINEAR_FIRST, OP_LINEAR_LAST = k.OP_LINEAR_PREFILL, k.OP_LINEAR_DECODE
+OP_STREAM = k.OP_ELEMENTWISE
 OP_PREFILL_MLA_FIRST, OP_DECODE_MLA_FIRST = k.OP_PREFILL_MLA, k.OP_DECODE_MLA
 
 DTYPE_OF_OP = np.full(k.N_OPS, BFLOAT16)
@@ -64,7 +65,7 @@ def sample_times_us(op, shapes, p, c, out):
             out[i] = decode_attention_us(
                 s[0], s[0] * s[1], s[2], s[3], s[4], s[5], s[6], elements * s[7], mla, p, c
             )
-        elif op == OP_LINEAR:
+        elif OP_LINEAR_FIRST <= op <= OP_LINEAR_LAST:
             out[i] = linear_attention_us(s[0], s[1], s[2], s[3], s[4], s[5], p, c)
         elif OP_MOE_FIRST <= op <= OP_MOE_LAST:
             out[i] = moe_us(s[0], s[1], s[2], s[3], s[4], s[5], dtype, 1.0, p, c)

@@ -45,7 +45,7 @@ COLUMNS: Mapping[str, tuple[Start, ...]] = {
         *(EFFICIENCY, BANDWIDTH, OVERHEAD, EXPOSED),
         *((4.0, 0.0, 800.0), (0.01, 0.0, 5.0), (2.0, 1.0, 100.0), (0.05, 0.0, 5.0)),
     ),
-    "linear": (*(EFFICIENCY, BANDWIDTH, OVERHEAD, EXPOSED), (1.0, 0.0, 1000.0)),
+    "linear": (*(EFFICIENCY, BANDWIDTH, OVERHEAD, EXPOSED), (1.0, 0.0, 1000.0), (30.0, 0.0, 1000.0)),
     "moe": (
         *(EFFICIENCY, BANDWIDTH, (20.0, 0.0, 300.0), EXPOSED),
         *((20.0, 0.0, 600.0), (2000.0, 0.0, 400000.0), (1.5, 1.0, 100.0), (0.5, 0.0, 100.0)),

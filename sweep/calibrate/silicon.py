@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from kernels.attention import FUSED_TOKENS
 from sweep.calibrate.samples import Floats, Samples, group_labels
 
 SYSTEMS = {
@@ -230,27 +231,22 @@ def linear_samples(root: Path, system: str, engine: str) -> Iterator[Samples]:
     """Gated delta networks: the recurrence itself, without its short convolution."""
     for version, table in newest(root, system, "linear_attention", engine, "gdn"):
         keys = ["batch_size", "seq_len", "num_v_heads", "head_k_dim", "head_v_dim"]
-        frame = (
-            table.filter(
-                ~pl.col("kernel_source").str.contains("conv")
-                & (pl.col("batch_size") * pl.col("seq_len") <= 131072)
-            )
-            .group_by(keys)
-            .agg(pl.col("us").min())
-            .sort(keys)
-        )
-        if frame.height >= FEWEST_POINTS:
-            shapes = [column(frame, name) for name in keys] + [np.full(frame.height, SSM_STATE_BYTES)]
-            yield Samples(
-                SYSTEMS[system],
-                engine,
-                "linear_attention",
-                np.column_stack(shapes),
-                column(frame, "us"),
-                group_labels([column(frame, "num_v_heads")]),
-                f"linear_attention/{engine}/{version}",
-            )
-            return
+        served = pl.col("batch_size") * pl.col("seq_len") <= 131072
+        frame = table.filter(served & ~pl.col("kernel_source").str.contains("conv"))
+        frame = frame.group_by([*keys, "phase"]).agg(pl.col("us").min()).sort([*keys, "phase"])
+        for op, phase in (
+            ("linear_prefill", (pl.col("phase") == "context") & (pl.col("seq_len") > FUSED_TOKENS)),
+            ("linear_decode", pl.col("phase") == "generation"),
+        ):
+            own = frame.filter(phase)
+            if own.height:
+                shapes = [column(own, name) for name in keys] + [np.full(own.height, SSM_STATE_BYTES)]
+                groups = group_labels([column(own, "num_v_heads")])
+                source = f"linear_attention/{engine}/{version}"
+                yield Samples(
+                    SYSTEMS[system], engine, op, np.column_stack(shapes), column(own, "us"), groups, source
+                )
+        return
 
 
 def moe_samples(root: Path, system: str, engine: str) -> Iterator[Samples]:

@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "gemm": (*_COMMON, "wave_tiles", "narrow_columns", "prologue_k", "cast_passes"),
         "prefill": (*_COMMON, "tile_tokens", "wave_tiles", "softmax_dim", "kv_passes"),
         "decode": (*_COMMON, "pad_rows", "item_us", "qo_passes", "us_per_ktoken"),
-        "linear": (*_COMMON, "us_per_ktoken"),
+        "linear": (*_COMMON, "us_per_ktoken", "tile_tokens"),
         "moe": (
             *_COMMON,
             *("tile_rows", "narrow_columns", "activation_passes", "sort_passes", "shallow_ffn", "routed_us"),
@@ -72,7 +72,8 @@ RELATED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "decode_gqa_fp8_kv": ("decode_gqa",),
         "decode_mla": ("decode_gqa",),
         "decode_mla_fp8_kv": ("decode_mla", "decode_gqa"),
-        "linear_attention": (),
+        "linear_prefill": (),
+        "linear_decode": (),
         "moe_bf16": (),
         "moe_fp8": ("moe_fp8_block", "moe_bf16"),
         "moe_fp8_block": ("moe_fp8", "moe_bf16"),
