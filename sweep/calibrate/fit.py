@@ -63,6 +63,8 @@ COMMON_COLUMNS = 3
 FEW_POINTS = 150
 """Below so many points only efficiencies and overhead are fitted; the operator's own columns are a relative's."""
 FEWEST_POINTS = 15
+ERRATIC = 0.3
+"""Held-out median above which a table follows no curve (kernels that an engine never tuned for the accelerator)."""
 USELESS = 0.45
 """Held-out 90th percentile above which a table of few points says less than a relative does."""
 
@@ -179,7 +181,7 @@ def held_out_errors(samples: Samples, record: np.record, start: Floats, common_o
 
 
 def fit_operator(samples: Samples, record: np.record, relative: Floats | None = None) -> Fit | None:
-    """Fit one operator; None where its table leaves too little above the roofline, or few points that disagree.
+    """Fit one operator; None where its table leaves too little above the roofline, or follows no curve.
 
     `relative` is the row of an accelerator with a fuller table, for the columns that few points cannot tell.
     """
@@ -202,6 +204,6 @@ def fit_operator(samples: Samples, record: np.record, relative: Floats | None = 
         bias=float(np.median(errors)),
         points=len(samples),
     )
-    if common_only and summary.held_out_p90 > USELESS:
+    if summary.held_out_median > ERRATIC or (common_only and summary.held_out_p90 > USELESS):
         return None
     return Fit(samples.hardware, samples.engine, samples.op, tuple(row.tolist()), summary, samples.source)

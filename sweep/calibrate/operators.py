@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,10 @@ from sweep.arguments import Parser
 from sweep.calibrate.fit import Errors, Fit, fit_operator
 from sweep.calibrate.instinct import read_instinct
 from sweep.calibrate.profiles import read_profiles
-from sweep.calibrate.samples import Samples
+from sweep.calibrate.samples import Floats, Samples
 from sweep.calibrate.silicon import read_silicon
 from sweep.calibrate.user_table import read_user_table
-from sweep.catalog.fitted import COLUMNS, OPERATORS, operator_class
+from sweep.catalog.fitted import COLUMNS, OPERATORS, lineage, operator_class
 from sweep.catalog.hardware import hardware
 from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
@@ -60,23 +60,27 @@ def read_source(path: Path) -> Iterator[Samples]:
 def fit_all(samples: Iterable[Samples]) -> Iterator[Fit]:
     """Fits of every table that leaves enough points.
 
-    The first table of an accelerator, engine and operator counts. Where a table has few points, the fit before it
-    of that engine and operator, on another accelerator, lends its shape.
+    The first table of an accelerator, engine and operator counts. Where a table has few points, an earlier fit of
+    that engine and operator lends its shape: the nearest relative's, or else the one with the most points.
     """
-    done: set[tuple[str, str, str]] = set()
-    relatives: dict[tuple[str, str], Fit] = {}
+    done: dict[tuple[str, str, str], Fit] = {}
     for table in samples:
-        key = (table.hardware, table.engine, table.op)
-        if key in done:
+        if (table.hardware, table.engine, table.op) in done:
             continue
-        relative = relatives.get(key[1:])
-        row = None if relative is None else np.array(relative.coefficients)
-        fit = fit_operator(table, hardware_record(table.hardware), row)
+        fit = fit_operator(table, hardware_record(table.hardware), _relative(table, done))
         if fit is not None:
-            done.add(key)
-            if relative is None or fit.errors.points >= relative.errors.points:
-                relatives[key[1:]] = fit
+            done[fit.hardware, fit.engine, fit.op] = fit
             yield fit
+
+
+def _relative(table: Samples, done: Mapping[tuple[str, str, str], Fit]) -> Floats | None:
+    nearest = [
+        done[key] for name in lineage(table.hardware) if (key := (name, table.engine, table.op)) in done
+    ]
+    others = [fit for fit in done.values() if (fit.engine, fit.op) == (table.engine, table.op)]
+    others.sort(key=lambda fit: fit.errors.points, reverse=True)
+    lender = next(iter([*nearest, *others]), None)
+    return None if lender is None else np.array(lender.coefficients)
 
 
 def _number(value: float) -> str:

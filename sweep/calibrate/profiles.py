@@ -16,22 +16,12 @@ import polars as pl
 
 from sweep.calibrate.samples import Floats, Samples, group_labels
 from sweep.catalog.hardware import resolve_hardware
-from sweep.catalog.yaml_file import read_yaml
-from sweep.paths import conf_dir
+from sweep.catalog.models import resolve_model
 
 ENGINE = "vllm"
 VARIANT = "bf16"
 HIDDEN_PASSES = {"layernorm": 4.0, "final_layernorm": 2.0}
 """Reads and writes of the hidden state: a norm inside the stack also carries the residual."""
-
-
-def architecture(model_id: str) -> Mapping[str, Any] | None:
-    """Catalogue entry whose Hugging Face ids hold `model_id`; None where none does."""
-    for file in sorted((conf_dir() / "model").glob("*.yaml")):
-        entry = read_yaml(file)
-        if model_id in str(entry.get("hf_ids", "")).split(", "):
-            return entry
-    return None
 
 
 def gemm_shapes(model: Mapping[str, Any], tp: int) -> dict[str, tuple[float, float]]:
@@ -50,14 +40,16 @@ def gemm_shapes(model: Mapping[str, Any], tp: int) -> dict[str, tuple[float, flo
 
 
 def read_profiles(root: Path) -> Iterator[Samples]:
-    """Samples of every accelerator in the bundle, all its models and widths together."""
+    """Samples of every accelerator in the bundle, all its models and widths together.
+
+    Raises UserError for a model or an accelerator that the catalogue does not know.
+    """
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         rows: dict[str, list[tuple[Floats, Floats, int]]] = {}
         for group, variant in enumerate(sorted(folder.glob(f"*/*/{VARIANT}/tp*"))):
-            model = architecture("/".join(variant.parts[-4:-2]))
-            if model is not None:
-                for op, shapes, us in _layer(variant, model, int(variant.name.removeprefix("tp"))):
-                    rows.setdefault(op, []).append((shapes, us, group))
+            model = resolve_model("/".join(variant.parts[-4:-2])).fields
+            for op, shapes, us in _layer(variant, model, int(variant.name.removeprefix("tp"))):
+                rows.setdefault(op, []).append((shapes, us, group))
         hardware = resolve_hardware(folder.name).name
         for op, parts in rows.items():
             shapes = np.vstack([part[0] for part in parts])
@@ -99,7 +91,7 @@ def _attention(
     table: pl.DataFrame, model: Mapping[str, Any], tp: int
 ) -> Iterator[tuple[str, Floats, Floats]]:
     heads, kv_heads = model["n_heads"] / tp, max(1.0, model["n_kv_heads"] / tp)
-    head_dim, v_dim = float(model["head_dim"]), float(model.get("v_head_dim", model["head_dim"]))
+    head_dim, v_dim = float(model["head_dim"]), float(model["v_head_dim"])
     prefill = table.filter((pl.col("n_decode") == 0) & (pl.col("prefill_chunk") > 0))
     chunk, prior = (prefill[name].cast(pl.Float64).to_numpy() for name in ("prefill_chunk", "kv_prefill"))
     fixed = [np.full(len(chunk), value) for value in (heads, kv_heads, head_dim, v_dim, 0.0, 2.0)]

@@ -95,8 +95,18 @@ SAME_KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Engines to ask where one has no table, nearest first: they share kernel libraries."""
 
-NEXT_FAMILY: Mapping[str, str] = MappingProxyType({"cdna3": "mi355x", "cdna4": "mi300x"})
-"""Whom a family asks before the last resort: the same kernel libraries."""
+FULLEST: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "ampere": ("a100_sxm_80",),
+        "ada": ("l40s",),
+        "hopper": ("h100_sxm",),
+        "blackwell": ("b200_sxm",),
+        "blackwell_rtx": ("rtx_pro_6000",),
+        "cdna3": ("mi300x", "mi355x"),
+        "cdna4": ("mi355x", "mi300x"),
+    }
+)
+"""Accelerators of a family (and of its neighbour with the same kernel libraries) that have tables, fullest first."""
 LAST_RESORT = "h100_sxm"
 """The accelerator with the fullest tables: what no relative measured is taken from it by ratio to the roofline."""
 
@@ -146,13 +156,18 @@ def fitted_file(name: str) -> Mapping[str, Mapping[str, Any]]:
     return MappingProxyType(read_yaml(file)["operators"])
 
 
+@cache
+def lineage(name: str) -> tuple[str, ...]:
+    """Accelerators to ask for what `name` has not measured, itself first, nearest next."""
+    family = FULLEST.get(str(hardware(name).fields["family"]), ())
+    return tuple(dict.fromkeys((*relatives(name), *family, LAST_RESORT)))
+
+
 def _candidates(name: str, engine: str, op: str) -> Iterator[tuple[str, str, str, float]]:
     """(hardware, engine, operator, factor on the error) of where a row may come from, nearest first."""
-    own_family = str(hardware(name).fields["family"])
-    family = dict.fromkeys((*relatives(name), NEXT_FAMILY.get(own_family, LAST_RESORT), LAST_RESORT))
     engines = (engine, *SAME_KERNELS[engine])
     for other_op in (op, *RELATED[op]):
-        for other_name in family:
+        for other_name in lineage(name):
             for other_engine in engines:
                 factor = OTHER_OPERATOR if other_op != op else 1.0
                 factor *= OTHER_HARDWARE if other_name != name else 1.0
@@ -193,7 +208,7 @@ def _rescaled(row: list[float], op: str, source: str, target: str) -> list[float
 def load_fitted(names: Sequence[str]) -> Fitted:
     """Coefficients of accelerators (catalogue names) for every engine of `sweep.fields.engine.ENGINES`.
 
-    Raises UserError for a name that is not in the catalogue.
+    Operators and collectives; the engine layer's rows stay neutral. Raises UserError for a name that is not in the catalogue.
     """
     table = np.empty((len(names), len(ENGINES), coefficients.N_OPS, coefficients.N_COEF))
     table[:] = coefficients.roofline_coefficients()
