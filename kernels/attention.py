@@ -3,7 +3,7 @@
 Prefill of s new tokens, with `pairs` their causal query-key pairs:
 
     s'      = sqrt(s^2 + s tile + tile^2)
-    compute = 2 (heads n (pairs s'/s + s' tile/2) + wave * 128 * keys) (qk + v + softmax) / (peak * ec)
+    compute = 2 (heads n (pairs s'/s + s' tile/2) + wave * 128 * keys) sqrt((qk + v)^2 + softmax^2) / (peak * ec)
     memory  = n (s heads (qk + v) 2 + kv_passes * keys kv_heads (qk + v) w) / (bandwidth * em)
 
 Decode, with C the context of all n sequences and K = C * bytes per cached token / (bandwidth * em):
@@ -12,9 +12,9 @@ Decode, with C the context of all n sequences and K = C * bytes per cached token
     compute = 2 (heads queries + pad * kv_heads) (qk + v) C / (peak * ec)
 
 and t = overhead + overlapped(compute, memory), in decode + serial * C / (1000 n). `tile`, `pad` are rows that matrix
-tiles compute for nothing, `softmax` the exponentials of a pair in units of head dimensions, `wave` the idle part of a
-machine that one long sequence cannot fill, `item` what one sequence and KV head costs however short. An 8-bit KV cache
-runs other kernels and has rows of its own. Fitted per engine: docs/operators.md.
+tiles compute for nothing, `softmax` the exponentials of a pair in units of head dimensions (partly hidden behind its
+products), `wave` the idle part of a machine that one long sequence cannot fill, `item` what one sequence and KV head
+costs however short. An 8-bit KV cache runs other kernels and has rows of its own. Fitted per engine: docs/operators.md.
 """
 
 import numpy as np
@@ -117,7 +117,9 @@ def prefill_attention_us(
         last_keys = min(keys, window)
         keys = min(keys, window + new_tokens)
     work = heads * n_seqs * pairs + c[op, PREFILL_WAVE_TILES] * 128.0 * last_keys
-    flops = 2.0 * work * (qk_dim + v_dim + c[op, PREFILL_SOFTMAX_DIM])
+    dims = qk_dim + v_dim
+    softmax_dims = c[op, PREFILL_SOFTMAX_DIM]
+    flops = 2.0 * work * np.sqrt(dims * dims + softmax_dims * softmax_dims)
     qo_bytes = 2.0 * new_tokens * heads * (qk_dim + v_dim)
     kv_bytes = keys * kv_heads * (qk_dim + v_dim) * kv_width
     n_bytes = n_seqs * (qo_bytes + c[op, PREFILL_KV_PASSES] * kv_bytes)

@@ -76,7 +76,7 @@ def prefill_twin_us(n, new, prior, q, kv, dim, row):
     keys = prior + new
     work = q * n * (pairs_twin(new, prior, 0.0) * rows / new + rows * tile / 2.0)
     work += row[k.PREFILL_WAVE_TILES] * 128.0 * keys
-    compute = 2.0 * work * (2.0 * dim + row[k.PREFILL_SOFTMAX_DIM])
+    compute = 2.0 * work * np.hypot(2.0 * dim, row[k.PREFILL_SOFTMAX_DIM])
     compute /= H200.tflops_bf16 * 1e6 * row[k.COMPUTE_EFFICIENCY]
     memory = n * (4.0 * new * q * dim + row[k.PREFILL_KV_PASSES] * 4.0 * keys * kv * dim)
     memory /= H200.hbm_gb_s * 1e3 * row[k.MEMORY_EFFICIENCY]
