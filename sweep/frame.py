@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kernels.layout import RESULT_INDEX
+from kernels.columns import transpose_to_float32
+from kernels.layout import N_OUT, RESULT_INDEX
 from kernels.reasons import OK
 from sweep.axes import Grid, Label
 from sweep.fields import record_dtype
@@ -38,7 +39,14 @@ class FrameBuilder:
         feasible = results[:, RESULT_INDEX["reason"]] == OK
         columns.append(pl.Series(FEASIBLE.name, feasible))
         columns.append(pl.Series(MEETS_SLO.name, self._meets_slo(results, codes, feasible)))
-        columns += [_series(c, results[:, RESULT_INDEX[c.name]]) for c in KERNEL_COLUMNS]
+        by_column = np.empty((N_OUT, rows.size), np.float32)
+        transpose_to_float32(results, by_column)
+        columns += [
+            pl.Series(c.name, by_column[RESULT_INDEX[c.name]], nan_to_null=True)
+            if c.kind == "float"
+            else _series(c, results[:, RESULT_INDEX[c.name]])
+            for c in KERNEL_COLUMNS
+        ]
         return pl.DataFrame(columns)
 
     def _meets_slo(
@@ -78,9 +86,7 @@ def label_series(label: Label) -> pl.Series:
 
 
 def _series(column: Column, values: Floats) -> pl.Series:
-    """A kernel column in its result type; NaN (no answer) becomes null."""
-    if column.kind == "float":
-        return pl.Series(column.name, values.astype(np.float32)).fill_nan(None)
+    """A kernel column of counts, flags or words in its result type; NaN (no answer) becomes null."""
     if column.kind == "bool":
         return pl.Series(column.name, values > 0.0)
     known = ~np.isnan(values)
