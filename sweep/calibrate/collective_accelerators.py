@@ -59,6 +59,8 @@ FEW_POINTS = {
 """Accelerators with a handful of points, and the relative whose rows are moved to them, in order."""
 GATHER_WEIGHT = 0.3
 """Weight of all-gather and reduce-scatter in the fit of the ring: all-reduce is what serving waits for."""
+SAME_SWITCH = {"h100_sxm": "h200_sxm", "b300_sxm": "b200_sxm"}
+"""Accelerators on the same links and switch: published bus bandwidths of one stand for the other."""
 PUBLISHED_WEIGHT = 10.0
 """Weight of a published bus bandwidth, which stands for many large messages."""
 FEW_POINTS_ANCHOR = 0.1
@@ -134,16 +136,13 @@ def fit_tables(name: str, table: pl.DataFrame, relative: Fitted | None, cross_va
         str(key[0]): reference(part)
         for key, part in within_physics(table, p).group_by("primitive", maintain_order=True)
     }
-    published = table.filter(pl.col("version") == PUBLISHED)
     all_reduce = rows["all_reduce"]
     nccl = all_reduce.filter(pl.col("implementation") == LIBRARY)
-
+    points = published_samples(table.filter(pl.col("version") == PUBLISHED))
     gathers = [
         (k.OP_ALL_GATHER, Samples.of(kc.ALL_GATHER, rows["all_gather"], weight=GATHER_WEIGHT)),
         (k.OP_REDUCE_SCATTER, Samples.of(kc.REDUCE_SCATTER, rows["reduce_scatter"], weight=GATHER_WEIGHT)),
     ]
-
-    points = published_samples(published)
 
     def library_of(part: pl.DataFrame) -> Array:
         return fit.fit_library(part, p, start, gathers, points)
@@ -167,10 +166,10 @@ def fit_tables(name: str, table: pl.DataFrame, relative: Fitted | None, cross_va
 
 def _lend_kernels(result: Fitted) -> None:
     """Forced one-shot and two-shot over the library alone are priced as the first engine runs them."""
-    rows = [k.OP_ONE_SHOT, k.OP_TWO_SHOT]
-    for engine in result.engines.values():
-        result.library[rows] = engine[rows]
-        break
+    first = next(iter(result.engines.values()), None)
+    if first is not None:
+        rows = [k.OP_ONE_SHOT, k.OP_TWO_SHOT]
+        result.library[rows] = first[rows]
     fit.set_limits(result.library, [NO_KERNEL] * 3)
 
 
@@ -248,33 +247,36 @@ def fastest(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 def fit_few_points(name: str, table: pl.DataFrame, relative: Fitted) -> Fitted:
     """A relative's rows moved to a handful of published points."""
     p = record(name)
+    rows = {str(key[0]): part for key, part in table.group_by("primitive", maintain_order=True)}
+    by_implementation = {
+        str(key[0]): part
+        for key, part in rows.get("all_reduce", table.clear()).group_by("implementation", maintain_order=True)
+    }
     c = relative.library.copy()
     c[k.OP_NVLS, kc.MIN_RANKS] = ideal(name)[k.OP_NVLS, kc.MIN_RANKS]
-    rows = {str(key[0]): part for key, part in table.group_by("primitive", maintain_order=True)}
-    all_reduce = rows.get("all_reduce", table.clear())
-    nccl = all_reduce.filter(pl.col("implementation") == LIBRARY)
-    if not nccl.is_empty():
-        if p["domain_gpus"] > 1:
-            rings = (k.OP_RING_LL, k.OP_RING_LL128, k.OP_RING_SIMPLE)
-            c = fit.refit(rings, nccl, p, c, FEW_POINTS_ANCHOR)
-        else:
-            nic = fit.Line(k.OP_NIC, NIC_OVERHEAD_US, (NIC_EFFICIENCY,))
-            c = fit.fit_lines([nic], Samples.of(kc.ALL_REDUCE, nccl), p, c, FEW_POINTS_ANCHOR)
-    result = Fitted(c, relative.experts)
-    if not nccl.is_empty():
-        result.errors[LIBRARY] = Samples.of(kc.ALL_REDUCE, nccl).errors(c, p)
+    if LIBRARY in by_implementation:
+        c = _moved_library(by_implementation[LIBRARY], p, c)
     experts = _fit_experts(rows, p, c)
-    if experts is not None:
-        result.experts = experts
+    result = Fitted(c, relative.experts if experts is None else experts)
     for engine in ENGINES:
-        own = all_reduce.filter(pl.col("implementation") == engine)
-        if not own.is_empty():
-            result.engines[engine] = fit.fit_kernels(own, p, c, INSTINCT_LIMIT_MIB)
-            result.errors[engine] = Samples.of(kc.ALL_REDUCE, own).errors(result.engines[engine], p)
+        if engine in by_implementation:
+            result.engines[engine] = fit.fit_kernels(by_implementation[engine], p, c, INSTINCT_LIMIT_MIB)
         elif engine in relative.engines and p["topology"] == TOPOLOGY_PAIRWISE:
             result.engines[engine] = _carried(relative.engines[engine], c)
+    for implementation, part in by_implementation.items():
+        fitted = result.engines.get(implementation, result.library)
+        result.errors[implementation] = Samples.of(kc.ALL_REDUCE, part).errors(fitted, p)
     _lend_kernels(result)
     return result
+
+
+def _moved_library(table: pl.DataFrame, p: Any, c: Array) -> Array:
+    """The ring's rows, or the NIC's where every GPU is a domain of its own, moved to a few all-reduces."""
+    if p["domain_gpus"] > 1:
+        rings = (k.OP_RING_LL, k.OP_RING_LL128, k.OP_RING_SIMPLE)
+        return fit.refit(rings, table, p, c, FEW_POINTS_ANCHOR)
+    nic = fit.Line(k.OP_NIC, NIC_OVERHEAD_US, (NIC_EFFICIENCY,))
+    return fit.fit_lines([nic], Samples.of(kc.ALL_REDUCE, table), p, c, FEW_POINTS_ANCHOR)
 
 
 def _carried(engine: Array, library: Array) -> Array:
@@ -290,7 +292,12 @@ def fit_all(tables: pl.DataFrame, cross_validate: bool = False) -> dict[str, Fit
     tables = pl.concat([tables, published_busbw()])
     done: dict[str, Fitted] = {}
     for name, relative in MEASURED.items():
-        table = tables.filter(pl.col("hardware") == name, ~pl.col("version").is_in(["csv", "profile"]))
+        own = pl.col("hardware") == name
+        published = own | (pl.col("hardware") == SAME_SWITCH.get(name, name))
+        table = tables.filter(
+            pl.when(pl.col("version") == PUBLISHED).then(published).otherwise(own),
+            ~pl.col("version").is_in(["csv", "profile"]),
+        )
         if set(table["version"]) - {PUBLISHED}:
             done[name] = fit_tables(name, table, done.get(relative or ""), cross_validate)
     for name, relative in FEW_POINTS.items():
