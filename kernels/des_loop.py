@@ -1,0 +1,213 @@
+"""The event loop: arrivals and ends of engine steps, in time order.
+
+One turn takes the earliest event, routes what has arrived, applies the steps that ended, and lets every idle engine
+schedule. Between two arrivals a lone engine runs its decode stretch without coming back here.
+"""
+
+import numpy as np
+
+from kernels.des_complete import complete
+from kernels.des_layout import NEVER
+from kernels.des_metrics import bucket_of, log_step
+from kernels.des_poll import poll_ns
+from kernels.des_price import launch, launch_one
+from kernels.des_route import next_arrival_ns, route
+from kernels.des_schedule import open_batch, schedule
+from kernels.des_stretch import advance, begin, settle
+from kernels.jit import kernel
+
+
+@kernel
+def refresh_event(w, i):
+    """Next thing that happens at instance `i`: a batch ends or, in a pipeline, the first stage gets free."""
+    inst = w.inst[i]
+    soonest = NEVER
+    for k in range(inst.pp):
+        batch = w.batch[inst.batch_base + k]
+        if batch.live == 1:
+            soonest = min(soonest, batch.end)
+    if inst.n_inflight > 0 and inst.n_inflight < inst.pp and inst.lead_free > w.clock[0].now:
+        soonest = min(soonest, inst.lead_free)
+    w.event[i] = soonest
+
+
+@kernel
+def commit(w, i, b):
+    """Mark batch `b` as in flight."""
+    inst, batch = w.inst[i], w.batch[b]
+    batch.live = 1
+    inst.n_inflight += 1
+    inst.next_batch = (inst.next_batch + 1) % inst.pp
+    inst.lead_free = batch.stage0_end
+    inst.pending_batch = -1
+
+
+@kernel
+def account(w, i, b):
+    """Log the step that batch `b` was and count its tokens in the interval where it ended."""
+    inst, batch = w.inst[i], w.batch[b]
+    if batch.dummy == 1:
+        return
+    log_step(
+        w,
+        i,
+        batch.start,
+        batch.end,
+        batch.prefill_seqs,
+        batch.chunk,
+        batch.n_decode,
+        batch.kv_sum,
+        batch.tokens,
+    )
+    bucket = bucket_of(w, i, batch.end)
+    generated, prompt = inst.generated, inst.prompt_tokens
+    complete(w, b, batch.end)
+    bucket.generated += inst.generated - generated
+    bucket.prompt_tokens += inst.prompt_tokens - prompt
+    bucket.running = inst.n_running
+    bucket.waiting = inst.n_waiting
+    bucket.blocks_used = inst.n_blocks - inst.n_free
+    bucket.hit_tokens = inst.hit_tokens
+    bucket.asked_tokens = inst.asked_tokens
+    bucket.busy_ns += batch.end - batch.start
+
+
+@kernel
+def retire(w, i, now):
+    """Apply the batches of instance `i` that have ended by `now`, oldest first."""
+    inst = w.inst[i]
+    for step in range(inst.pp):
+        k = (inst.next_batch + step) % inst.pp
+        b = inst.batch_base + k
+        batch = w.batch[b]
+        if batch.live == 0 or batch.end > now:
+            continue
+        if inst.stretching == 1:
+            if advance(w, i, b):
+                continue
+            settle(w, i, b)
+        batch.live = 0
+        inst.n_inflight -= 1
+        account(w, i, b)
+    refresh_event(w, i)
+
+
+@kernel
+def is_free(w, i, now):
+    """Whether instance `i` can take a batch at `now`."""
+    inst = w.inst[i]
+    return inst.n_inflight < inst.pp and inst.pending_batch < 0 and (inst.n_inflight == 0 or inst.lead_free <= now)
+
+
+@kernel
+def dispatch(w, i, now):
+    """Let a free instance schedule; members of a data-parallel group hold their batch for the others."""
+    inst = w.inst[i]
+    b = schedule(w, i, now)
+    if b < 0:
+        return
+    if inst.group >= 0:
+        inst.pending_batch = b
+        return
+    launch_one(w, b, now)
+    commit(w, i, b)
+    begin(w, i, b)
+    refresh_event(w, i)
+
+
+@kernel
+def open_dummy(w, i, now):
+    """A batch of one token at context 1 that keeps an idle member in step with its group."""
+    b = open_batch(w, i, now)
+    batch = w.batch[b]
+    batch.dummy = 1
+    batch.tokens = 1
+    batch.seqs = 1
+    batch.n_decode = 1
+    batch.kv_sum = 1
+    batch.kv_min = 1
+    batch.kv_max = 1
+    return b
+
+
+@kernel
+def release_wave(w, group, now):
+    """Start the batches of a data-parallel group once every member has one or is idle.
+
+    All members are padded to the largest token count; padding is priced in the token-wise layers, not in attention.
+    """
+    n, pending, largest = 0, 0, 0
+    for i in range(w.inst.size):
+        if w.inst[i].group != group:
+            continue
+        n += 1
+        if w.inst[i].pending_batch >= 0:
+            pending += 1
+            largest = max(largest, w.batch[w.inst[i].pending_batch].tokens)
+        elif not is_free(w, i, now):
+            return
+    if pending == 0:
+        return
+    members = np.empty(n, np.int64)
+    m = 0
+    for i in range(w.inst.size):
+        if w.inst[i].group != group:
+            continue
+        if w.inst[i].pending_batch < 0:
+            w.inst[i].pending_batch = open_dummy(w, i, now)
+        members[m] = w.inst[i].pending_batch
+        batch = w.batch[members[m]]
+        batch.seqs += largest - batch.tokens
+        batch.tokens = largest
+        m += 1
+    launch(w, members, n, now)
+    for m in range(n):
+        i = w.batch[members[m]].instance
+        commit(w, i, members[m])
+        refresh_event(w, i)
+
+
+@kernel
+def turn(w, now):
+    """Everything that happens at `now`."""
+    compat = w.clock[0].compat == 1
+    w.clock[0].now = now
+    w.clock[0].started = 1
+    route(w, now)
+    for i in range(w.inst.size):
+        if w.event[i] <= now:
+            retire(w, i, now)
+    if not compat:
+        route(w, now)
+    grouped = False
+    for i in range(w.inst.size):
+        inst = w.inst[i]
+        if (inst.n_running > 0 or inst.waiting_head >= 0) and is_free(w, i, now):
+            dispatch(w, i, now)
+        grouped = grouped or inst.group >= 0
+    if grouped:
+        for i in range(w.inst.size):
+            if w.inst[i].group == i:
+                release_wave(w, i, now)
+
+
+@kernel
+def run(w, max_turns):
+    """Simulate up to `max_turns` turns; True when nothing is left to happen."""
+    clock = w.clock[0]
+    lone = w.inst.size == 1
+    for _ in range(max_turns):
+        arrival = next_arrival_ns(w)
+        if clock.compat == 1:
+            arrival = poll_ns(w, arrival)
+        if lone and w.inst[0].stretching == 1:
+            b = w.inst[0].batch_base
+            while w.batch[b].end < arrival and advance(w, 0, b):
+                pass
+            w.event[0] = w.batch[b].end
+        now = min(arrival, w.event.min())
+        if now == NEVER:
+            return True
+        turn(w, max(now, clock.now))
+        clock.n_events += 1
+    return False

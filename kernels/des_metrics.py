@@ -1,0 +1,73 @@
+"""What a simulation counts as it runs: inter-token gaps in a logarithmic histogram, intervals, steps."""
+
+import numpy as np
+
+from kernels.jit import inlined, kernel
+
+BINS_PER_E = 200.0
+"""Histogram resolution: neighbouring bins differ by a factor exp(1/200), half a percent."""
+FIRST_NS = 1000.0
+"""Gaps below a microsecond fall into the first bin."""
+N_BINS = 4800
+"""Up to exp(24) microseconds, about 7 hours."""
+
+
+@inlined
+def gap_bin(gap_ns):
+    """Bin of a gap of `gap_ns` nanoseconds."""
+    if gap_ns <= FIRST_NS:
+        return 0
+    return min(N_BINS - 1, int(np.log(gap_ns / FIRST_NS) * BINS_PER_E))
+
+
+@inlined
+def count_gap(w, i, gap_ns, n):
+    """Add `n` gaps between tokens to the histogram of instance `i`."""
+    w.itl[i, gap_bin(gap_ns)] += n
+
+
+@kernel
+def gap_percentile(histogram, share):
+    """The gap (ns) below which `share` of the counted gaps lie; NaN where there is none."""
+    total = histogram.sum()
+    if total <= 0.0:
+        return np.nan
+    seen = 0.0
+    for k in range(histogram.size):
+        seen += histogram[k]
+        if seen >= share * total:
+            return FIRST_NS * np.exp((k + 0.5) / BINS_PER_E)
+    return FIRST_NS * np.exp(histogram.size / BINS_PER_E)
+
+
+@kernel
+def log_step(w, i, start, end, prefill_seqs, chunk, n_decode, kv_sum, tokens):
+    """Count one engine step and, while the log has room, keep it."""
+    clock, inst = w.clock[0], w.inst[i]
+    inst.n_steps += 1
+    inst.busy_ns += end - start
+    if prefill_seqs > 0 and n_decode > 0:
+        inst.mixed_steps += 1
+    if clock.n_log >= w.log.size:
+        clock.log_steps += 1
+        return
+    step = w.log[clock.n_log]
+    clock.n_log += 1
+    step.instance = i
+    step.start = start
+    step.end = end
+    step.prefill_seqs = prefill_seqs
+    step.chunk = chunk
+    step.n_decode = n_decode
+    step.kv_sum = kv_sum
+    step.tokens = tokens
+    step.blocks_used = inst.n_blocks - inst.n_free
+    step.running = inst.n_running
+    step.waiting = inst.n_waiting
+
+
+@inlined
+def bucket_of(w, i, time):
+    """The interval of instance `i` that holds `time`; the last one takes everything after."""
+    clock = w.clock[0]
+    return w.bucket[i, min(max(time - 1, 0) // clock.bucket_ns, w.bucket.shape[1] - 1)]

@@ -1,0 +1,69 @@
+"""What a batch costs: operator tables or the step kernel, and the host's share of a step."""
+
+import numpy as np
+
+from kernels.des_graph import run_graph, single_rank_step_ns
+from kernels.des_layout import PREFILL, PRICE_TABLES
+from kernels.jit import inlined, kernel
+from kernels.tables import batch_attention_ns
+
+
+@inlined
+def is_single_rank(w, inst):
+    """Whether a step of this instance is a plain sum of its layers."""
+    return (
+        inst.tp == 1
+        and inst.pp == 1
+        and inst.ep_total == 1
+        and not (inst.role == PREFILL and w.clock[0].compat == 1)
+    )
+
+
+@kernel
+def host_overhead_ns(inst, batch):
+    """Host time of a step that the device does not hide."""
+    return int(
+        inst.step_overhead_ns
+        + batch.seqs * inst.sequence_overhead_ns
+        + (inst.mixed_overhead_ns if batch.prefill_seqs > 0 else 0.0)
+    )
+
+
+@kernel
+def launch(w, members, n_members, now):
+    """Start the batches of `n_members` instances together at `now`: fills `start`, `stage0_end` and `end`."""
+    for m in range(n_members):
+        batch = w.batch[members[m]]
+        inst = w.inst[batch.instance]
+        batch.start = now
+        if inst.pricer == PRICE_TABLES:
+            batch.attention_ns = batch_attention_ns(
+                w.tables,
+                inst.table,
+                batch.chunk,
+                batch.kv_prefill,
+                batch.n_decode if batch.dummy == 0 else 1,
+                batch.kv_sum,
+                batch.kv_min,
+                batch.kv_max,
+            )
+    lead = w.inst[w.batch[members[0]].instance]
+    batch = w.batch[members[0]]
+    if n_members == 1 and is_single_rank(w, lead):
+        batch.end = now + single_rank_step_ns(w, lead, batch.tokens, batch.seqs, batch.attention_ns)
+        batch.stage0_end = batch.end
+    else:
+        run_graph(w, members, n_members, now)
+    for m in range(n_members):
+        batch = w.batch[members[m]]
+        overhead = host_overhead_ns(w.inst[batch.instance], batch)
+        batch.end += overhead
+        batch.stage0_end += overhead
+
+
+@kernel
+def launch_one(w, b, now):
+    """Start one batch on its own."""
+    members = np.empty(1, np.int64)
+    members[0] = b
+    launch(w, members, 1, now)

@@ -1,0 +1,1 @@
+"""The discrete-event simulator's program side: inputs, the compiled loop, outputs."""
