@@ -1,85 +1,82 @@
 """End of an engine step: tokens appear, requests finish or move on."""
 
 from kernels.des_blocks import release
-from kernels.des_layout import FINISHED, HANDED_OVER, PREFILL, RUNNING
+from kernels.des_layout import FINISHED, HANDED_OVER, PREFILL, RUNNING, batches, heap, instances, items, requests, running, token_ns
 from kernels.des_metrics import count_gap
 from kernels.des_random import uniform
-from kernels.jit import inlined, kernel
+from kernels.jit import internal
 
 
-@kernel
+@internal
 def push_release(w, time, r):
     """Have request `r` arrive at `time` (a binary heap ordered by time, then request)."""
-    clock = w.clock[0]
-    k = clock.heap_size
-    clock.heap_size += 1
+    k = w.heap_size
+    w.heap_size += 1
     while k > 0:
         parent = (k - 1) // 2
-        if w.heap[parent, 0] < time or (w.heap[parent, 0] == time and w.heap[parent, 1] < r):
+        if heap(w)[parent, 0] < time or (heap(w)[parent, 0] == time and heap(w)[parent, 1] < r):
             break
-        w.heap[k, 0] = w.heap[parent, 0]
-        w.heap[k, 1] = w.heap[parent, 1]
+        heap(w)[k, 0] = heap(w)[parent, 0]
+        heap(w)[k, 1] = heap(w)[parent, 1]
         k = parent
-    w.heap[k, 0] = time
-    w.heap[k, 1] = r
+    heap(w)[k, 0] = time
+    heap(w)[k, 1] = r
 
 
-@kernel
+@internal
 def pop_release(w):
     """Earliest released request."""
-    clock = w.clock[0]
-    top = w.heap[0, 1]
-    clock.heap_size -= 1
-    n = clock.heap_size
-    time, r = w.heap[n, 0], w.heap[n, 1]
+    top = heap(w)[0, 1]
+    w.heap_size -= 1
+    n = w.heap_size
+    time, r = heap(w)[n, 0], heap(w)[n, 1]
     k = 0
     while 2 * k + 1 < n:
         child = 2 * k + 1
         if child + 1 < n and (
-            w.heap[child + 1, 0] < w.heap[child, 0]
-            or (w.heap[child + 1, 0] == w.heap[child, 0] and w.heap[child + 1, 1] < w.heap[child, 1])
+            heap(w)[child + 1, 0] < heap(w)[child, 0]
+            or (heap(w)[child + 1, 0] == heap(w)[child, 0] and heap(w)[child + 1, 1] < heap(w)[child, 1])
         ):
             child += 1
-        if time < w.heap[child, 0] or (time == w.heap[child, 0] and r < w.heap[child, 1]):
+        if time < heap(w)[child, 0] or (time == heap(w)[child, 0] and r < heap(w)[child, 1]):
             break
-        w.heap[k, 0] = w.heap[child, 0]
-        w.heap[k, 1] = w.heap[child, 1]
+        heap(w)[k, 0] = heap(w)[child, 0]
+        heap(w)[k, 1] = heap(w)[child, 1]
         k = child
-    w.heap[k, 0] = time
-    w.heap[k, 1] = r
+    heap(w)[k, 0] = time
+    heap(w)[k, 1] = r
     return top
 
 
-@kernel
+@internal
 def release_followers(w, r, now):
     """What waits for the end of request `r`: the next turn of its session, the closed-loop client's next one."""
-    clock = w.clock[0]
-    req = w.req[r]
+    req = requests(w)[r]
     if req.next_in_session >= 0:
         follower = req.next_in_session
-        w.req[follower].arrival = now + req.tool_ns
+        requests(w)[follower].arrival = now + req.tool_ns
         push_release(w, now + req.tool_ns, follower)
-    if clock.closed_loop == 1 and clock.n_released < clock.n_requests:
-        follower = clock.n_released
-        clock.n_released += 1
-        w.req[follower].arrival = now
+    if w.closed_loop == 1 and w.n_released < w.n_requests:
+        follower = w.n_released
+        w.n_released += 1
+        requests(w)[follower].arrival = now
         push_release(w, now, follower)
 
 
-@kernel
+@internal
 def finish(w, inst, r, now):
     """Request `r` has all its tokens."""
-    req = w.req[r]
+    req = requests(w)[r]
     release(w, inst, r)
     req.state = FINISHED
     req.finish = now
     inst.n_finished += 1
     inst.reserved_tokens -= req.isl + req.osl
-    w.clock[0].n_done += 1
+    w.n_done += 1
     release_followers(w, r, now)
 
 
-@inlined
+@internal
 def emit_token(w, inst, i, req, now):
     """One output token of a request at `now`."""
     if req.generated == 0:
@@ -88,22 +85,22 @@ def emit_token(w, inst, i, req, now):
         count_gap(w, i, now - req.last_token, 1)
     req.last_token = now
     if req.token0 >= 0:
-        w.token_ns[req.token0 + req.generated] = now
+        token_ns(w)[req.token0 + req.generated] = now
     req.reached += 1
     req.generated += 1
     inst.generated += 1
 
 
-@kernel
+@internal
 def accepted_drafts(w, inst, drafts):
     """Length of the accepted run of `drafts` draft tokens, each accepted with the same probability."""
     n = 0
-    while n < drafts and uniform(w.clock) < inst.spec_acceptance:
+    while n < drafts and uniform(w) < inst.spec_acceptance:
         n += 1
     return n
 
 
-@kernel
+@internal
 def hand_over(w, inst, i, r, now):
     """A prefill instance passes request `r` on: its KV travels, then a decode instance may take it.
 
@@ -111,12 +108,12 @@ def hand_over(w, inst, i, r, now):
     side admits the request, so that a full decode pool holds prefill back. In `compat` mode the
     transfer was part of the step and blocks are free at once.
     """
-    req = w.req[r]
+    req = requests(w)[r]
     req.state = HANDED_OVER
     req.prefill_instance = i
     inst.reserved_tokens -= req.isl + req.osl
     inst.n_finished += 1
-    if w.clock[0].compat == 1:
+    if w.compat == 1:
         release(w, inst, r)
         push_release(w, now, r)
         return
@@ -126,22 +123,22 @@ def hand_over(w, inst, i, r, now):
     req.first_token = inst.egress_free
     req.last_token = inst.egress_free
     if req.token0 >= 0:
-        w.token_ns[req.token0] = inst.egress_free
+        token_ns(w)[req.token0] = inst.egress_free
     push_release(w, inst.egress_free, r)
 
 
-@kernel
+@internal
 def complete(w, b, now):
     """Apply batch `b`, which ended at `now`. A request may be in several batches in flight (pipeline)."""
-    batch = w.batch[b]
+    batch = batches(w)[b]
     i = batch.instance
-    inst = w.inst[i]
+    inst = instances(w)[i]
     first = inst.item_base + (b - inst.batch_base) * inst.running_cap
     gone = False
     for j in range(batch.n_items):
-        item = w.items[first + j]
+        item = items(w)[first + j]
         r = item.request
-        req = w.req[r]
+        req = requests(w)[r]
         if req.state == FINISHED:
             continue
         if req.initial == 1 and req.computed >= req.isl:
@@ -169,13 +166,13 @@ def complete(w, b, now):
         drop_gone(w, inst)
 
 
-@kernel
+@internal
 def drop_gone(w, inst):
     """Close the gaps in the running list."""
     kept = 0
     for j in range(inst.n_running):
-        r = w.running[inst.running_base + j]
-        if w.req[r].state == RUNNING:
-            w.running[inst.running_base + kept] = r
+        r = running(w)[inst.running_base + j]
+        if requests(w)[r].state == RUNNING:
+            running(w)[inst.running_base + kept] = r
             kept += 1
     inst.n_running = kept

@@ -4,18 +4,25 @@ import numpy as np
 
 from kernels.des_layout import EXPERTS_BALANCED, EXPERTS_RR
 from kernels.des_random import mix
-from kernels.jit import kernel
+from kernels.jit import internal
 
 SEED = 42
 
 
-@kernel
+@internal
 def owner_of(expert, ep, n_experts):
     """Rank that holds an expert: contiguous equal groups."""
     return min(expert * ep // n_experts, ep - 1)
 
 
-@kernel
+@internal
+def draw(k, n):
+    """The k-th number of a fixed random sequence, in [0, n)."""
+    x = mix(np.uint64(SEED + k) * np.uint64(0x9E3779B97F4A7C15))
+    return np.int64(x % np.uint64(n))
+
+
+@internal
 def sampled_load(inst, n_tokens, rank, is_random):
     """Walk all tokens: (tokens with at least one expert on `rank`, distinct experts of `rank` hit).
 
@@ -25,14 +32,12 @@ def sampled_load(inst, n_tokens, rank, is_random):
     hit = np.zeros(n_experts, np.bool_)
     picked = np.full(n_experts, -1, np.int64)
     rows = 0
-    state = np.uint64(SEED)
     for t in range(n_tokens):
         here = False
         for j in range(k):
             expert = (t + j) % n_experts
             if is_random:
-                state += np.uint64(0x9E3779B97F4A7C15)
-                expert = int(mix(state) % np.uint64(n_experts))
+                expert = draw(t * k + j, n_experts)
                 while picked[expert] == t:
                     expert = (expert + 1) % n_experts
                 picked[expert] = t
@@ -43,7 +48,7 @@ def sampled_load(inst, n_tokens, rank, is_random):
     return rows, hit.sum()
 
 
-@kernel
+@internal
 def expert_load(w, inst, n_tokens, rank):
     """(tokens, activated experts) of expert-parallel rank `rank` for `n_tokens` tokens that visit k experts each.
 
@@ -55,7 +60,7 @@ def expert_load(w, inst, n_tokens, rank):
         activated = min(int(np.rint(n_tokens * k / ep)), inst.n_experts // ep)
         rows = int(np.rint(n_tokens * (1.0 - ((ep - 1.0) / ep) ** k)))
         return rows, activated
-    if inst.expert_policy == EXPERTS_RR and w.clock[0].compat == 1:
+    if inst.expert_policy == EXPERTS_RR and w.compat == 1:
         mine = 0
         for expert in range(k):
             mine += owner_of(expert, ep, inst.n_experts) == rank

@@ -7,9 +7,9 @@ is kept; pipeline stages follow each other with one message at the boundary.
 """
 
 from kernels.des_experts import expert_load
-from kernels.des_layout import PREFILL
+from kernels.des_layout import PREFILL, all_tables, batches, instances, node_free, rank_clock, rank_link, ring_scratch, stage_free
 from kernels.des_network import all_gather, all_reduce, hop_ns, reduce_scatter
-from kernels.jit import inlined, kernel
+from kernels.jit import internal
 from kernels.tables import (
     ACT_FN,
     DOWN_PROJ,
@@ -23,38 +23,42 @@ from kernels.tables import (
     QKV_PROJ,
     ROTARY_EMB,
     SAMPLER,
+    linear,
     moe_ns,
+    sequence,
 )
 
 HOST_BYTES_PER_TOKEN = 4
 """Token ids in, sampled ids out."""
 
 
-@inlined
+@internal
 def host_ns(inst, n_tokens):
     """One transfer of token ids between host memory and a rank."""
     return inst.cpu_latency + (HOST_BYTES_PER_TOKEN * n_tokens) // inst.cpu_bytes_per_ns
 
 
-@inlined
+@internal
 def linear_ns(w, inst, layer, n_tokens):
     """One token-wise layer of this instance."""
-    return w.tables.linear[inst.table, layer, min(n_tokens, w.tables.linear.shape[2] - 1)]
+    times = linear(all_tables(w)[0])
+    return times[inst.table, layer, min(n_tokens, times.shape[2] - 1)]
 
 
-@inlined
+@internal
 def sequence_ns(w, inst, layer, n_seqs):
     """LM head or sampler of this instance."""
-    return w.tables.sequence[inst.table, layer, min(n_seqs, w.tables.sequence.shape[2] - 1)]
+    times = sequence(all_tables(w)[0])
+    return times[inst.table, layer, min(n_seqs, times.shape[2] - 1)]
 
 
-@inlined
+@internal
 def before_attention_ns(w, inst, n_tokens):
     """From the layer's first norm up to its QKV projection."""
     return linear_ns(w, inst, LAYERNORM, n_tokens) + linear_ns(w, inst, QKV_PROJ, n_tokens)
 
 
-@inlined
+@internal
 def to_output_projection_ns(w, inst, n_tokens, attention_ns):
     """From after the QKV projection up to the output projection."""
     return (
@@ -65,7 +69,7 @@ def to_output_projection_ns(w, inst, n_tokens, attention_ns):
     )
 
 
-@inlined
+@internal
 def mlp_ns(w, inst, n_tokens):
     """Dense MLP."""
     return (
@@ -75,7 +79,7 @@ def mlp_ns(w, inst, n_tokens):
     )
 
 
-@inlined
+@internal
 def head_ns(w, inst, n_tokens, n_seqs):
     """Final norm, LM head and sampler."""
     return (
@@ -85,7 +89,7 @@ def head_ns(w, inst, n_tokens, n_seqs):
     )
 
 
-@kernel
+@internal
 def stage_layers(n_layers, n_stages, stage):
     """Layers of pipeline stage `stage`: an even split, the remainder to the stages before the last."""
     n = n_layers // n_stages
@@ -93,7 +97,7 @@ def stage_layers(n_layers, n_stages, stage):
     return n + (1 if n_stages - 1 - extra <= stage < n_stages - 1 else 0)
 
 
-@kernel
+@internal
 def single_rank_step_ns(w, inst, n_tokens, n_seqs, attention_ns):
     """A whole step on one rank without collectives, host transfers included."""
     block = (
@@ -103,7 +107,7 @@ def single_rank_step_ns(w, inst, n_tokens, n_seqs, attention_ns):
     )
     if inst.is_moe == 1:
         rows, activated = expert_load(w, inst, n_tokens, 0)
-        block += moe_ns(w.tables, inst.table, rows, activated)
+        block += moe_ns(all_tables(w)[0], inst.table, rows, activated)
     else:
         block += mlp_ns(w, inst, n_tokens)
     return (
@@ -114,13 +118,13 @@ def single_rank_step_ns(w, inst, n_tokens, n_seqs, attention_ns):
     )
 
 
-@kernel
+@internal
 def meet_tensor_ranks(w, inst, first, n_bytes):
     """All-reduce over the tensor-parallel ranks that start at rank `first`."""
     all_reduce(
-        w.clk,
-        w.slot,
-        w.ring,
+        rank_clock(w),
+        rank_link(w),
+        ring_scratch(w),
         first,
         1,
         inst.tp,
@@ -131,7 +135,7 @@ def meet_tensor_ranks(w, inst, first, n_bytes):
     )
 
 
-@kernel
+@internal
 def run_experts(w, inst, n_members, n_tokens):
     """The MoE block of one layer over all ranks of `n_members` instances.
 
@@ -140,7 +144,7 @@ def run_experts(w, inst, n_members, n_tokens):
     member's padded tokens; otherwise all members' tokens reach the experts.
     """
     tp = inst.tp
-    compat = w.clock[0].compat == 1
+    compat = w.compat == 1
     tokens = n_tokens if compat else n_tokens * n_members
     spans_members = inst.ep_total > tp and n_members > 1
     if inst.ep_total > 1:
@@ -150,23 +154,23 @@ def run_experts(w, inst, n_members, n_tokens):
         if spans_members:
             for j in range(tp):
                 all_gather(
-                    w.clk, w.slot, w.ring, j, tp, n_members, shard, inst.dp_latency, inst.dp_bytes_per_ns
+                    rank_clock(w), rank_link(w), ring_scratch(w), j, tp, n_members, shard, inst.dp_latency, inst.dp_bytes_per_ns
                 )
             shard *= n_members
         for m in range(n_members):
-            all_gather(w.clk, w.slot, w.ring, m * tp, 1, tp, shard, inst.tp_latency, inst.tp_bytes_per_ns)
+            all_gather(rank_clock(w), rank_link(w), ring_scratch(w), m * tp, 1, tp, shard, inst.tp_latency, inst.tp_bytes_per_ns)
     for m in range(n_members):
         for e in range(inst.local_ep):
             rows, activated = expert_load(w, inst, tokens, m * inst.local_ep + e)
             if rows > 0:
-                w.clk[m * tp + e % tp] += moe_ns(w.tables, inst.table, rows, activated)
+                rank_clock(w)[m * tp + e % tp] += moe_ns(all_tables(w)[0], inst.table, rows, activated)
     if inst.ep_total > 1:
         total = tokens * inst.hidden * inst.elem_bytes
         for m in range(n_members):
             reduce_scatter(
-                w.clk,
-                w.slot,
-                w.ring,
+                rank_clock(w),
+                rank_link(w),
+                ring_scratch(w),
                 m * tp,
                 1,
                 tp,
@@ -178,9 +182,9 @@ def run_experts(w, inst, n_members, n_tokens):
         if spans_members:
             for j in range(tp):
                 reduce_scatter(
-                    w.clk,
-                    w.slot,
-                    w.ring,
+                    rank_clock(w),
+                    rank_link(w),
+                    ring_scratch(w),
                     j,
                     tp,
                     n_members,
@@ -191,94 +195,94 @@ def run_experts(w, inst, n_members, n_tokens):
                 )
 
 
-@kernel
+@internal
 def run_layers(w, members, n_members, n_layers):
     """`n_layers` layers on the ranks of `n_members` batches (`members` holds batch indices)."""
-    lead = w.inst[w.batch[members[0]].instance]
+    lead = instances(w)[batches(w)[members[0]].instance]
     tp = lead.tp
-    n_tokens = w.batch[members[0]].tokens
-    sends_kv = lead.role == PREFILL and w.clock[0].compat == 1
+    n_tokens = batches(w)[members[0]].tokens
+    sends_kv = lead.role == PREFILL and w.compat == 1
     for _ in range(n_layers):
         for m in range(n_members):
-            batch = w.batch[members[m]]
-            inst = w.inst[batch.instance]
+            batch = batches(w)[members[m]]
+            inst = instances(w)[batch.instance]
             until_qkv = before_attention_ns(w, inst, batch.tokens)
             rest = to_output_projection_ns(w, inst, batch.tokens, batch.attention_ns)
             for r in range(m * tp, (m + 1) * tp):
-                w.clk[r] += until_qkv
+                rank_clock(w)[r] += until_qkv
                 if sends_kv:
                     kv = hop_ns(batch.pd_tokens * inst.kv_send_bytes, inst.pd_latency, inst.pd_bytes_per_ns)
-                    w.slot[r] = max(w.slot[r], w.clk[r]) + kv
-                w.clk[r] += rest
+                    rank_link(w)[r] = max(rank_link(w)[r], rank_clock(w)[r]) + kv
+                rank_clock(w)[r] += rest
             payload = batch.tokens * inst.hidden * inst.elem_bytes
             meet_tensor_ranks(w, inst, m * tp, payload)
             after = linear_ns(w, inst, LAYERNORM, batch.tokens)
             if inst.is_moe == 0:
                 after += mlp_ns(w, inst, batch.tokens)
             for r in range(m * tp, (m + 1) * tp):
-                w.clk[r] += after
+                rank_clock(w)[r] += after
             if inst.is_moe == 0:
                 meet_tensor_ranks(w, inst, m * tp, payload)
         if lead.is_moe == 1:
             run_experts(w, lead, n_members, n_tokens)
 
 
-@kernel
+@internal
 def enter_stage(w, members, n_members, stage, now):
     """Clocks of all ranks at the start of a stage; the first one loads the token ids, rank after rank."""
-    tp = w.inst[w.batch[members[0]].instance].tp
+    tp = instances(w)[batches(w)[members[0]].instance].tp
     for m in range(n_members):
-        batch = w.batch[members[m]]
-        inst = w.inst[batch.instance]
+        batch = batches(w)[members[m]]
+        inst = instances(w)[batch.instance]
         for j in range(tp):
             r = m * tp + j
-            start = max(now if stage == 0 else w.clk[r], w.stage_free[batch.instance, stage])
+            start = max(now if stage == 0 else rank_clock(w)[r], stage_free(w)[batch.instance, stage])
             if stage == 0:
-                start = max(start, w.node_free[inst.node]) + host_ns(inst, batch.tokens)
-                w.node_free[inst.node] = start
+                start = max(start, node_free(w)[inst.node]) + host_ns(inst, batch.tokens)
+                node_free(w)[inst.node] = start
                 start += linear_ns(w, inst, EMBEDDING, batch.tokens)
-            w.clk[r] = start
-            w.slot[r] = start
+            rank_clock(w)[r] = start
+            rank_link(w)[r] = start
 
 
-@kernel
+@internal
 def leave_stage(w, members, n_members, stage, n_stages):
     """Hand the activations to the next stage, or run the head and store the sampled ids."""
-    tp = w.inst[w.batch[members[0]].instance].tp
+    tp = instances(w)[batches(w)[members[0]].instance].tp
     for m in range(n_members):
-        batch = w.batch[members[m]]
-        inst = w.inst[batch.instance]
+        batch = batches(w)[members[m]]
+        inst = instances(w)[batch.instance]
         end = 0
         if stage < n_stages - 1:
             message = hop_ns(
                 batch.tokens * inst.hidden * inst.elem_bytes, inst.pp_latency, inst.pp_bytes_per_ns
             )
             for r in range(m * tp, (m + 1) * tp):
-                w.clk[r] = max(w.clk[r], w.slot[r]) + message
-                w.slot[r] = w.clk[r]
-                end = max(end, w.clk[r])
+                rank_clock(w)[r] = max(rank_clock(w)[r], rank_link(w)[r]) + message
+                rank_link(w)[r] = rank_clock(w)[r]
+                end = max(end, rank_clock(w)[r])
         else:
             for r in range(m * tp, (m + 1) * tp):
-                sampled = w.clk[r] + head_ns(w, inst, batch.tokens, batch.seqs)
-                w.clk[r] = max(sampled, end) + host_ns(inst, batch.tokens)
-                end = w.clk[r]
-                if inst.role == PREFILL and w.clock[0].compat == 1:
+                sampled = rank_clock(w)[r] + head_ns(w, inst, batch.tokens, batch.seqs)
+                rank_clock(w)[r] = max(sampled, end) + host_ns(inst, batch.tokens)
+                end = rank_clock(w)[r]
+                if inst.role == PREFILL and w.compat == 1:
                     message = hop_ns(
                         HOST_BYTES_PER_TOKEN * batch.tokens, inst.pd_latency, inst.pd_bytes_per_ns
                     )
-                    w.clk[r] = max(w.clk[r], max(sampled, w.slot[r]) + message)
+                    rank_clock(w)[r] = max(rank_clock(w)[r], max(sampled, rank_link(w)[r]) + message)
             for r in range(m * tp, (m + 1) * tp):
-                end = max(end, w.clk[r])
+                end = max(end, rank_clock(w)[r])
             batch.end = end
-        w.stage_free[batch.instance, stage] = end
+        stage_free(w)[batch.instance, stage] = end
         if stage == 0:
             batch.stage0_end = end
 
 
-@kernel
+@internal
 def run_graph(w, members, n_members, now):
     """Price the batches of `n_members` instances that start together at `now`: fills their ends."""
-    lead = w.inst[w.batch[members[0]].instance]
+    lead = instances(w)[batches(w)[members[0]].instance]
     for stage in range(lead.pp):
         enter_stage(w, members, n_members, stage, now)
         run_layers(w, members, n_members, stage_layers(lead.n_layers, lead.pp, stage))

@@ -4,9 +4,10 @@ Times are integer nanoseconds. -1 stands for "none" in every index. Settings of 
 record, its state after them; a run starts from zeroed state (see `kernels.des_blocks.reset`).
 """
 
-from typing import NamedTuple
-
 import numpy as np
+
+from kernels.tables import TABLES
+from kernels.views import fields, view
 
 PENDING, WAITING, RUNNING, HANDED_OVER, FINISHED, REJECTED = range(6)
 """State of a request."""
@@ -40,9 +41,8 @@ def _integers(names: str) -> list[tuple[str, type]]:
 
 REQUEST = np.dtype(
     _integers(
-        # what is asked: hash0 and n_hashes are a slice of `World.hashes`, block0 the first cell of
-        # `World.table`, token0 the first cell of `World.token_ns` (-1: not recorded)
-        "arrival isl osl hash0 n_hashes block0 token0 next_in_session tool_ns "
+        # what is asked: block0 is the first cell of `World.table`, token0 of `World.token_ns` (-1: not recorded)
+        "arrival isl osl block0 token0 next_in_session tool_ns "
         # state: `reached` = prompt + generated, `computed` = tokens whose KV exists,
         # `blocks` held and `indexed` of them findable, `next` in the waiting list
         "state instance next computed reached generated blocks indexed initial last_token ready "
@@ -54,7 +54,7 @@ REQUEST = np.dtype(
 INSTANCE = np.dtype(
     _integers(
         # scheduler settings
-        "max_seqs budget threshold chunked reserve block_size caching identify n_blocks max_len role group node "
+        "max_seqs budget threshold chunked reserve block_size size_index caching identify n_blocks max_len role group node "
         "pp tp ep_total local_ep exclusive_prefill max_prefill_seqs kv_pool_tokens spec_tokens stream_interval "
         "skip_prefill "
         # where its parts of the shared arrays start
@@ -99,45 +99,63 @@ STEP = np.dtype(
 )
 """One engine step as the log keeps it."""
 
-CLOCK = np.dtype(
-    _integers(
-        "now next_arrival n_requests n_done n_released heap_size rotation_new rotation_decode random compat tick_ns "
-        "policy closed_loop n_static n_log log_steps n_events started n_buckets bucket_ns n_rejected"
-    )
-)
-
 BUCKET = np.dtype(_integers("prompt_tokens generated running waiting blocks_used hit_tokens asked_tokens busy_ns"))
 """One interval of simulated time of one instance."""
 
+WORLD = np.dtype(
+    _integers(
+        # clock and counts of a run
+        "now next_arrival n_requests n_static n_released n_done n_rejected heap_size n_events n_log log_overflow "
+        "rotation_new rotation_decode random compat tick_ns policy closed_loop bucket_ns"
+    )
+    # requests, instances, their batches in flight and the items of each, requests that run at each instance
+    + fields("req inst batch items running", 1)
+    # KV blocks; (instances x hashes) block that answers for a hash; dense hash ids of full blocks and (block sizes,
+    # requests + 1) where those of a request start; block ids of the requests
+    + fields("blocks owner hashes", 1)
+    + fields("hash_start", 2)
+    + fields("block_table", 1)
+    # released requests as (time, request); time of every output token; step log
+    + fields("heap", 2)
+    + fields("token_ns log", 1)
+    # (instances, intervals), (instances, bins)
+    + fields("bucket gaps", 2)
+    # next event of each instance; residue lists; (instances, stages) when a stage is free; end of the
+    # host memory's last transaction per node; clock, link and scratch of each rank
+    + fields("event scratch", 1)
+    + fields("stage_free", 2)
+    + fields("node_free rank_clock rank_link ring_scratch", 1)
+    # pricing: operator tables; input and derived records and (instances, operators, columns) coefficients of the
+    # step kernel; (instances, sequences, contexts) decode steps already priced; scratch
+    + fields("tables p d", 1)
+    + fields("c memo", 3)
+    + fields("parts", 1)
+)
+"""Everything a simulation reads and writes: its clock, and addresses of its arrays (`kernels.views`)."""
 
-class World(NamedTuple):
-    """Everything a simulation reads and writes."""
-
-    clock: np.ndarray  # CLOCK (1,)
-    req: np.ndarray  # REQUEST (requests,)
-    inst: np.ndarray  # INSTANCE (instances,)
-    batch: np.ndarray  # BATCH (instances x batches in flight)
-    items: np.ndarray  # ITEM
-    running: np.ndarray  # int64, per instance its running requests in admission order
-    blocks: np.ndarray  # BLOCK
-    owner: np.ndarray  # int64 (instances x hashes) block that answers for a hash, -1 none
-    hashes: np.ndarray  # int64 dense ids of the requests' full blocks
-    table: np.ndarray  # int64 block ids of the requests
-    heap: np.ndarray  # int64 (requests, 2) released requests: time, request
-    token_ns: np.ndarray  # int64 time of every output token, where recorded
-    log: np.ndarray  # STEP
-    bucket: np.ndarray  # BUCKET (instances, intervals)
-    itl: np.ndarray  # float64 (instances, bins) inter-token gaps, see kernels.des_metrics
-    event: np.ndarray  # int64 (instances,) when the next thing happens at an instance
-    scratch: np.ndarray  # int64 (block size + running,) residue lists of a stretch
-    stage_free: np.ndarray  # int64 (instances, stages)
-    node_free: np.ndarray  # int64 (nodes,) end of the host memory's last transaction
-    clk: np.ndarray  # int64 scratch: clock of each rank
-    slot: np.ndarray  # int64 scratch: when each rank's link is free
-    ring: np.ndarray  # int64 scratch for the ring
-    tables: NamedTuple  # kernels.tables.Tables
-    p: np.ndarray  # input records of the step kernel, one per instance
-    d: np.ndarray  # derived records, one per instance
-    c: np.ndarray  # coefficients (instances, N_OPS, N_COEF)
-    memo: np.ndarray  # float64 (instances, sequences, contexts) ns of a decode step, NaN = not yet priced
-    parts: np.ndarray  # float64 (N_PARTS,) scratch of the step kernel
+requests = view("req", REQUEST)
+instances = view("inst", INSTANCE)
+batches = view("batch", BATCH)
+items = view("items", ITEM)
+running = view("running", np.int64)
+blocks = view("blocks", BLOCK)
+owner = view("owner", np.int64)
+hashes = view("hashes", np.int64)
+hash_start = view("hash_start", np.int64, 2)
+block_table = view("block_table", np.int64)
+heap = view("heap", np.int64, 2)
+token_ns = view("token_ns", np.int64)
+step_log = view("log", STEP)
+buckets = view("bucket", BUCKET, 2)
+gaps = view("gaps", np.float64, 2)
+events = view("event", np.int64)
+scratch = view("scratch", np.int64)
+stage_free = view("stage_free", np.int64, 2)
+node_free = view("node_free", np.int64)
+rank_clock = view("rank_clock", np.int64)
+rank_link = view("rank_link", np.int64)
+ring_scratch = view("ring_scratch", np.int64)
+all_tables = view("tables", TABLES)
+coefficients = view("c", np.float64, 3)
+memo = view("memo", np.float64, 3)
+parts = view("parts", np.float64)

@@ -7,34 +7,34 @@ schedule. Between two arrivals a lone engine runs its decode stretch without com
 import numpy as np
 
 from kernels.des_complete import complete
-from kernels.des_layout import NEVER
+from kernels.des_layout import NEVER, batches, events, instances
 from kernels.des_metrics import bucket_of, log_step
 from kernels.des_poll import poll_ns
 from kernels.des_price import launch, launch_one
 from kernels.des_route import next_arrival_ns, route
 from kernels.des_schedule import open_batch, schedule
 from kernels.des_stretch import advance, begin, settle
-from kernels.jit import kernel
+from kernels.jit import internal, kernel
 
 
-@kernel
+@internal
 def refresh_event(w, i):
     """Next thing that happens at instance `i`: a batch ends or, in a pipeline, the first stage gets free."""
-    inst = w.inst[i]
+    inst = instances(w)[i]
     soonest = NEVER
     for k in range(inst.pp):
-        batch = w.batch[inst.batch_base + k]
+        batch = batches(w)[inst.batch_base + k]
         if batch.live == 1:
             soonest = min(soonest, batch.end)
-    if inst.n_inflight > 0 and inst.n_inflight < inst.pp and inst.lead_free > w.clock[0].now:
+    if inst.n_inflight > 0 and inst.n_inflight < inst.pp and inst.lead_free > w.now:
         soonest = min(soonest, inst.lead_free)
-    w.event[i] = soonest
+    events(w)[i] = soonest
 
 
-@kernel
+@internal
 def commit(w, i, b):
     """Mark batch `b` as in flight."""
-    inst, batch = w.inst[i], w.batch[b]
+    inst, batch = instances(w)[i], batches(w)[b]
     batch.live = 1
     inst.n_inflight += 1
     inst.next_batch = (inst.next_batch + 1) % inst.pp
@@ -42,10 +42,10 @@ def commit(w, i, b):
     inst.pending_batch = -1
 
 
-@kernel
+@internal
 def account(w, i, b):
     """Log the step that batch `b` was and count its tokens in the interval where it ended."""
-    inst, batch = w.inst[i], w.batch[b]
+    inst, batch = instances(w)[i], batches(w)[b]
     if batch.dummy == 1:
         return
     log_step(
@@ -72,14 +72,14 @@ def account(w, i, b):
     bucket.busy_ns += batch.end - batch.start
 
 
-@kernel
+@internal
 def retire(w, i, now):
     """Apply the batches of instance `i` that have ended by `now`, oldest first."""
-    inst = w.inst[i]
+    inst = instances(w)[i]
     for step in range(inst.pp):
         k = (inst.next_batch + step) % inst.pp
         b = inst.batch_base + k
-        batch = w.batch[b]
+        batch = batches(w)[b]
         if batch.live == 0 or batch.end > now:
             continue
         if inst.stretching == 1:
@@ -92,17 +92,17 @@ def retire(w, i, now):
     refresh_event(w, i)
 
 
-@kernel
+@internal
 def is_free(w, i, now):
     """Whether instance `i` can take a batch at `now`."""
-    inst = w.inst[i]
+    inst = instances(w)[i]
     return inst.n_inflight < inst.pp and inst.pending_batch < 0 and (inst.n_inflight == 0 or inst.lead_free <= now)
 
 
-@kernel
+@internal
 def dispatch(w, i, now):
     """Let a free instance schedule; members of a data-parallel group hold their batch for the others."""
-    inst = w.inst[i]
+    inst = instances(w)[i]
     b = schedule(w, i, now)
     if b < 0:
         return
@@ -115,11 +115,11 @@ def dispatch(w, i, now):
     refresh_event(w, i)
 
 
-@kernel
+@internal
 def open_dummy(w, i, now):
     """A batch of one token at context 1 that keeps an idle member in step with its group."""
     b = open_batch(w, i, now)
-    batch = w.batch[b]
+    batch = batches(w)[b]
     batch.dummy = 1
     batch.tokens = 1
     batch.seqs = 1
@@ -130,84 +130,87 @@ def open_dummy(w, i, now):
     return b
 
 
-@kernel
+@internal
 def release_wave(w, group, now):
     """Start the batches of a data-parallel group once every member has one or is idle.
 
     All members are padded to the largest token count; padding is priced in the token-wise layers, not in attention.
     """
     n, pending, largest = 0, 0, 0
-    for i in range(w.inst.size):
-        if w.inst[i].group != group:
+    for i in range(instances(w).size):
+        if instances(w)[i].group != group:
             continue
         n += 1
-        if w.inst[i].pending_batch >= 0:
+        if instances(w)[i].pending_batch >= 0:
             pending += 1
-            largest = max(largest, w.batch[w.inst[i].pending_batch].tokens)
+            largest = max(largest, batches(w)[instances(w)[i].pending_batch].tokens)
         elif not is_free(w, i, now):
             return
     if pending == 0:
         return
     members = np.empty(n, np.int64)
     m = 0
-    for i in range(w.inst.size):
-        if w.inst[i].group != group:
+    for i in range(instances(w).size):
+        if instances(w)[i].group != group:
             continue
-        if w.inst[i].pending_batch < 0:
-            w.inst[i].pending_batch = open_dummy(w, i, now)
-        members[m] = w.inst[i].pending_batch
-        batch = w.batch[members[m]]
+        if instances(w)[i].pending_batch < 0:
+            instances(w)[i].pending_batch = open_dummy(w, i, now)
+        members[m] = instances(w)[i].pending_batch
+        batch = batches(w)[members[m]]
         batch.seqs += largest - batch.tokens
         batch.tokens = largest
         m += 1
     launch(w, members, n, now)
     for m in range(n):
-        i = w.batch[members[m]].instance
+        i = batches(w)[members[m]].instance
         commit(w, i, members[m])
         refresh_event(w, i)
 
 
-@kernel
+@internal
 def turn(w, now):
     """Everything that happens at `now`."""
-    compat = w.clock[0].compat == 1
-    w.clock[0].now = now
-    w.clock[0].started = 1
+    compat = w.compat == 1
+    w.now = now
+
     route(w, now)
-    for i in range(w.inst.size):
-        if w.event[i] <= now:
+    for i in range(instances(w).size):
+        if events(w)[i] <= now:
             retire(w, i, now)
     if not compat:
         route(w, now)
     grouped = False
-    for i in range(w.inst.size):
-        inst = w.inst[i]
+    for i in range(instances(w).size):
+        inst = instances(w)[i]
         if (inst.n_running > 0 or inst.waiting_head >= 0) and is_free(w, i, now):
             dispatch(w, i, now)
         grouped = grouped or inst.group >= 0
     if grouped:
-        for i in range(w.inst.size):
-            if w.inst[i].group == i:
+        for i in range(instances(w).size):
+            if instances(w)[i].group == i:
                 release_wave(w, i, now)
 
 
 @kernel
-def run(w, max_turns):
-    """Simulate up to `max_turns` turns; True when nothing is left to happen."""
-    clock = w.clock[0]
-    lone = w.inst.size == 1
+def run(world, max_turns):
+    """Simulate up to `max_turns` turns; True when nothing is left to happen.
+
+    `world` has shape (1,) and dtype `kernels.des_layout.WORLD`.
+    """
+    w = world[0]
+    lone = instances(w).size == 1
     for _ in range(max_turns):
         arrival = next_arrival_ns(w)
-        if clock.compat == 1:
+        if w.compat == 1:
             arrival = poll_ns(w, arrival)
-        if lone and w.inst[0].stretching == 1:
-            b = w.inst[0].batch_base
-            while w.batch[b].end < arrival and advance(w, 0, b):
+        if lone and instances(w)[0].stretching == 1:
+            b = instances(w)[0].batch_base
+            while batches(w)[b].end < arrival and advance(w, 0, b):
                 pass
-            w.event[0] = w.batch[b].end
-        now = min(arrival, w.event.min())
+            events(w)[0] = batches(w)[b].end
+        now = min(arrival, events(w).min())
         if now == NEVER:
             return True
-        turn(w, max(now, clock.now))
-        clock.n_events += 1
+        turn(w, max(now, w.now))
+        w.n_events += 1
     return False

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kernels.jit import inlined, kernel
+from kernels.des_layout import buckets, gaps, instances, step_log
+from kernels.jit import internal, kernel
 
 BINS_PER_E = 200.0
 """Histogram resolution: neighbouring bins differ by a factor exp(1/200), half a percent."""
@@ -12,7 +13,7 @@ N_BINS = 4800
 """Up to exp(24) microseconds, about 7 hours."""
 
 
-@inlined
+@internal
 def gap_bin(gap_ns):
     """Bin of a gap of `gap_ns` nanoseconds."""
     if gap_ns <= FIRST_NS:
@@ -20,10 +21,10 @@ def gap_bin(gap_ns):
     return min(N_BINS - 1, int(np.log(gap_ns / FIRST_NS) * BINS_PER_E))
 
 
-@inlined
+@internal
 def count_gap(w, i, gap_ns, n):
     """Add `n` gaps between tokens to the histogram of instance `i`."""
-    w.itl[i, gap_bin(gap_ns)] += n
+    gaps(w)[i, gap_bin(gap_ns)] += n
 
 
 @kernel
@@ -40,19 +41,19 @@ def gap_percentile(histogram, share):
     return FIRST_NS * np.exp(histogram.size / BINS_PER_E)
 
 
-@kernel
+@internal
 def log_step(w, i, start, end, prefill_seqs, chunk, n_decode, kv_sum, tokens):
     """Count one engine step and, while the log has room, keep it."""
-    clock, inst = w.clock[0], w.inst[i]
+    inst = instances(w)[i]
     inst.n_steps += 1
     inst.busy_ns += end - start
     if prefill_seqs > 0 and n_decode > 0:
         inst.mixed_steps += 1
-    if clock.n_log >= w.log.size:
-        clock.log_steps += 1
+    if w.n_log >= step_log(w).size:
+        w.log_overflow += 1
         return
-    step = w.log[clock.n_log]
-    clock.n_log += 1
+    step = step_log(w)[w.n_log]
+    w.n_log += 1
     step.instance = i
     step.start = start
     step.end = end
@@ -66,8 +67,7 @@ def log_step(w, i, start, end, prefill_seqs, chunk, n_decode, kv_sum, tokens):
     step.waiting = inst.n_waiting
 
 
-@inlined
+@internal
 def bucket_of(w, i, time):
     """The interval of instance `i` that holds `time`; the last one takes everything after."""
-    clock = w.clock[0]
-    return w.bucket[i, min(max(time - 1, 0) // clock.bucket_ns, w.bucket.shape[1] - 1)]
+    return buckets(w)[i, min(max(time - 1, 0) // w.bucket_ns, buckets(w).shape[1] - 1)]

@@ -8,25 +8,25 @@
 when all ranks enter together; `ring` is the same ring step by step for ranks that do not.
 """
 
-from kernels.jit import inlined, kernel
+from kernels.jit import internal
 
 ENDPOINT_NS = 10
 """Time of one endpoint, ns."""
 
 
-@inlined
+@internal
 def hop_ns(n_bytes, latency, bytes_per_ns):
     """One message over one link."""
     return int(latency + n_bytes / bytes_per_ns)
 
 
-@inlined
+@internal
 def reduce_ns(n_bytes, bytes_per_ns):
     """Reduction of a received piece: one write, two reads."""
     return 3 * int(n_bytes // bytes_per_ns)
 
 
-@kernel
+@internal
 def ring(clk, slot, scratch, first, stride, n, hop, reduce, n_reduce, n_gather):
     """Ring steps over the `n` ranks first, first + stride, ...: `n_reduce` with a reduction, `n_gather` without.
 
@@ -64,7 +64,7 @@ def ring(clk, slot, scratch, first, stride, n, hop, reduce, n_reduce, n_gather):
         slot[first + k * stride] = scratch[k]
 
 
-@kernel
+@internal
 def all_reduce(clk, slot, scratch, first, stride, n, n_bytes, latency, bytes_per_ns, memory_bytes_per_ns):
     """All-reduce of `n_bytes` over `n` ranks."""
     if n <= 1:
@@ -74,7 +74,7 @@ def all_reduce(clk, slot, scratch, first, stride, n, n_bytes, latency, bytes_per
     ring(clk, slot, scratch, first, stride, n, hop, reduce_ns(piece, memory_bytes_per_ns), n - 1, n - 1)
 
 
-@kernel
+@internal
 def all_gather(clk, slot, scratch, first, stride, n, shard_bytes, latency, bytes_per_ns):
     """All-gather of one shard per rank over `n` ranks."""
     if n <= 1:
@@ -82,7 +82,7 @@ def all_gather(clk, slot, scratch, first, stride, n, shard_bytes, latency, bytes
     ring(clk, slot, scratch, first, stride, n, hop_ns(shard_bytes, latency, bytes_per_ns), 0, 0, n - 1)
 
 
-@kernel
+@internal
 def reduce_scatter(clk, slot, scratch, first, stride, n, n_bytes, latency, bytes_per_ns, memory_bytes_per_ns):
     """Reduce-scatter of `n_bytes` over `n` ranks."""
     if n <= 1:

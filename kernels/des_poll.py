@@ -4,27 +4,26 @@ It asks an idle engine for work only when its backend has an event: the end of a
 Without any event its clock jumps in ticks of a millisecond; a start-up alarm makes the first arrival exact.
 """
 
-from kernels.des_layout import NEVER
-from kernels.jit import kernel
+from kernels.des_layout import NEVER, instances
+from kernels.jit import internal
 
 
-@kernel
+@internal
 def poll_ns(w, arrival):
     """First moment, not before `arrival`, at which an idle engine is asked for work; NEVER if none is idle."""
-    clock = w.clock[0]
     if arrival == NEVER:
         return NEVER
     idle, busy = False, False
-    for i in range(w.inst.size):
-        inst = w.inst[i]
+    for i in range(instances(w).size):
+        inst = instances(w)[i]
         free = inst.n_inflight < inst.pp and inst.pending_batch < 0
-        idle = idle or (free and (inst.n_inflight == 0 or inst.lead_free <= clock.now))
+        idle = idle or (free and (inst.n_inflight == 0 or inst.lead_free <= w.now))
         busy = busy or inst.n_inflight > 0
     if not idle:
         return NEVER
     if not busy:
-        if arrival <= clock.now:
-            return clock.now
-        ticks = (arrival - clock.now + clock.tick_ns - 1) // clock.tick_ns
-        return clock.now + ticks * clock.tick_ns
+        if arrival <= w.now:
+            return w.now
+        ticks = (arrival - w.now + w.tick_ns - 1) // w.tick_ns
+        return w.now + ticks * w.tick_ns
     return arrival

@@ -3,23 +3,23 @@
 import numpy as np
 
 from kernels.des_graph import run_graph, single_rank_step_ns
-from kernels.des_layout import PREFILL, PRICE_TABLES
-from kernels.jit import inlined, kernel
+from kernels.des_layout import PREFILL, PRICE_TABLES, all_tables, batches, instances
+from kernels.jit import internal
 from kernels.tables import batch_attention_ns
 
 
-@inlined
+@internal
 def is_single_rank(w, inst):
     """Whether a step of this instance is a plain sum of its layers."""
     return (
         inst.tp == 1
         and inst.pp == 1
         and inst.ep_total == 1
-        and not (inst.role == PREFILL and w.clock[0].compat == 1)
+        and not (inst.role == PREFILL and w.compat == 1)
     )
 
 
-@kernel
+@internal
 def host_overhead_ns(inst, batch):
     """Host time of a step that the device does not hide."""
     return int(
@@ -29,16 +29,16 @@ def host_overhead_ns(inst, batch):
     )
 
 
-@kernel
+@internal
 def launch(w, members, n_members, now):
     """Start the batches of `n_members` instances together at `now`: fills `start`, `stage0_end` and `end`."""
     for m in range(n_members):
-        batch = w.batch[members[m]]
-        inst = w.inst[batch.instance]
+        batch = batches(w)[members[m]]
+        inst = instances(w)[batch.instance]
         batch.start = now
         if inst.pricer == PRICE_TABLES:
             batch.attention_ns = batch_attention_ns(
-                w.tables,
+                all_tables(w)[0],
                 inst.table,
                 batch.chunk,
                 batch.kv_prefill,
@@ -47,21 +47,21 @@ def launch(w, members, n_members, now):
                 batch.kv_min,
                 batch.kv_max,
             )
-    lead = w.inst[w.batch[members[0]].instance]
-    batch = w.batch[members[0]]
+    lead = instances(w)[batches(w)[members[0]].instance]
+    batch = batches(w)[members[0]]
     if n_members == 1 and is_single_rank(w, lead):
         batch.end = now + single_rank_step_ns(w, lead, batch.tokens, batch.seqs, batch.attention_ns)
         batch.stage0_end = batch.end
     else:
         run_graph(w, members, n_members, now)
     for m in range(n_members):
-        batch = w.batch[members[m]]
-        overhead = host_overhead_ns(w.inst[batch.instance], batch)
+        batch = batches(w)[members[m]]
+        overhead = host_overhead_ns(instances(w)[batch.instance], batch)
         batch.end += overhead
         batch.stage0_end += overhead
 
 
-@kernel
+@internal
 def launch_one(w, b, now):
     """Start one batch on its own."""
     members = np.empty(1, np.int64)

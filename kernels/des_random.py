@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from kernels.jit import inlined
+from kernels.jit import internal
 
 
-@inlined
+@internal
 def mix(x):
     """splitmix64 finaliser of an unsigned 64-bit word."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -13,9 +13,9 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@inlined
-def uniform(clock):
+@internal
+def uniform(w):
     """Next number in [0, 1)."""
-    clock[0].random += 1
-    x = mix(np.uint64(clock[0].random) * np.uint64(0x9E3779B97F4A7C15))
+    w.random += 1
+    x = mix(np.uint64(w.random) * np.uint64(0x9E3779B97F4A7C15))
     return float(x >> np.uint64(11)) / 9007199254740992.0

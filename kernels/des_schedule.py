@@ -7,52 +7,52 @@ budget, sequences and blocks allow; admission never preempts and never looks pas
 """
 
 from kernels.des_blocks import ceil_div, count_hits, count_idle_hits, grow, index_full, pin_hits, release
-from kernels.des_layout import RUNNING, WAITING
-from kernels.jit import inlined, kernel
+from kernels.des_layout import RUNNING, WAITING, batches, instances, items, requests, running
+from kernels.jit import internal
 
 
-@inlined
+@internal
 def push_back(w, inst, r):
     """Queue request `r` behind the others."""
-    w.req[r].next = -1
-    w.req[r].state = WAITING
+    requests(w)[r].next = -1
+    requests(w)[r].state = WAITING
     if inst.waiting_tail >= 0:
-        w.req[inst.waiting_tail].next = r
+        requests(w)[inst.waiting_tail].next = r
     else:
         inst.waiting_head = r
     inst.waiting_tail = r
     inst.n_waiting += 1
 
 
-@inlined
+@internal
 def push_front(w, inst, r):
     """Queue request `r` before the others (a preempted one)."""
-    w.req[r].next = inst.waiting_head
-    w.req[r].state = WAITING
+    requests(w)[r].next = inst.waiting_head
+    requests(w)[r].state = WAITING
     inst.waiting_head = r
     if inst.waiting_tail < 0:
         inst.waiting_tail = r
     inst.n_waiting += 1
 
 
-@inlined
+@internal
 def pop_front(w, inst):
     """Take the head of the waiting list."""
     r = inst.waiting_head
-    inst.waiting_head = w.req[r].next
+    inst.waiting_head = requests(w)[r].next
     if inst.waiting_head < 0:
         inst.waiting_tail = -1
     inst.n_waiting -= 1
     return r
 
 
-@kernel
+@internal
 def preempt_last(w, inst):
     """Push the youngest running request back to the head of the waiting list; returns it."""
     inst.n_running -= 1
-    r = w.running[inst.running_base + inst.n_running]
+    r = running(w)[inst.running_base + inst.n_running]
     release(w, inst, r)
-    req = w.req[r]
+    req = requests(w)[r]
     req.computed = 0
     req.preemptions += 1
     inst.n_preempted += 1
@@ -61,12 +61,12 @@ def preempt_last(w, inst):
     return r
 
 
-@kernel
+@internal
 def open_batch(w, i, now):
     """An empty batch of instance `i`."""
-    inst = w.inst[i]
+    inst = instances(w)[i]
     b = inst.batch_base + inst.next_batch
-    batch = w.batch[b]
+    batch = batches(w)[b]
     batch.instance = i
     batch.start = now
     batch.n_items = 0
@@ -86,12 +86,12 @@ def open_batch(w, i, now):
     return b
 
 
-@inlined
+@internal
 def add_item(w, inst, b, r, n_tokens, decoding):
     """Schedule `n_tokens` tokens of request `r`: it counts as computed from now on."""
-    batch = w.batch[b]
-    req = w.req[r]
-    item = w.items[inst.item_base + inst.next_batch * inst.running_cap + batch.n_items]
+    batch = batches(w)[b]
+    req = requests(w)[r]
+    item = items(w)[inst.item_base + inst.next_batch * inst.running_cap + batch.n_items]
     prior = req.computed
     item.request = r
     item.tokens = n_tokens
@@ -114,7 +114,7 @@ def add_item(w, inst, b, r, n_tokens, decoding):
         req.queued = batch.start - req.arrival
 
 
-@inlined
+@internal
 def wanted_tokens(inst, req, budget):
     """Tokens that a running request may take this step (drafts included while it decodes)."""
     need = req.reached - req.computed
@@ -125,15 +125,15 @@ def wanted_tokens(inst, req, budget):
     return min(need, budget)
 
 
-@kernel
+@internal
 def serve_running(w, inst, b, budget, prefill_only):
     """Running phase. Returns the budget left, or -1 when a request was preempted."""
     preempted = False
     j = 0
     while j < inst.n_running and budget > 0:
-        r = w.running[inst.running_base + j]
+        r = running(w)[inst.running_base + j]
         j += 1
-        req = w.req[r]
+        req = requests(w)[r]
         need = req.reached - req.computed
         decoding = 1 if need == 1 else 0
         if need <= 0 or (prefill_only and decoding == 1):
@@ -152,7 +152,7 @@ def serve_running(w, inst, b, budget, prefill_only):
     return -1 if preempted else budget
 
 
-@kernel
+@internal
 def try_admit(w, inst, b, budget):
     """Admit the head of the waiting list with up to `budget` tokens; returns the tokens it took, 0 if none.
 
@@ -160,7 +160,7 @@ def try_admit(w, inst, b, budget):
     chunk's; without it chunked prefill admits more than fits and thrashes.
     """
     r = inst.waiting_head
-    req = w.req[r]
+    req = requests(w)[r]
     hits = count_hits(w, inst, r) if req.computed == 0 else 0
     base = req.computed + hits * inst.block_size
     need = req.reached - base
@@ -179,13 +179,13 @@ def try_admit(w, inst, b, budget):
     if ceil_div(max(horizon, base + k), inst.block_size) - hits + idle_hits > inst.n_free:
         return 0
     if req.prefill_instance >= 0 and req.blocks > 0:
-        release(w, w.inst[req.prefill_instance], r)
+        release(w, instances(w)[req.prefill_instance], r)
     if hits > 0:
         pin_hits(w, inst, r, hits)
     grow(w, inst, r, base + k)
     pop_front(w, inst)
     req.state = RUNNING
-    w.running[inst.running_base + inst.n_running] = r
+    running(w)[inst.running_base + inst.n_running] = r
     inst.n_running += 1
     inst.reserved_tokens += req.isl + req.osl
     if req.preemptions > 0 and req.started >= 0:
@@ -193,18 +193,18 @@ def try_admit(w, inst, b, budget):
         req.recomputed += lost
         inst.recomputed += lost
     if req.started < 0:
-        req.started = w.batch[b].start
+        req.started = batches(w)[b].start
         req.cached = hits * inst.block_size
         inst.hit_tokens += req.cached
         inst.asked_tokens += req.isl
-        w.batch[b].pd_tokens += req.cached
+        batches(w)[b].pd_tokens += req.cached
     req.computed = base
     index_full(w, inst, r, min(base + k, req.reached))
     add_item(w, inst, b, r, k, 1 if k == 1 else 0)
     return k
 
 
-@kernel
+@internal
 def admit(w, inst, b, budget):
     """Admission phase."""
     admitted = 0
@@ -221,14 +221,14 @@ def admit(w, inst, b, budget):
         admitted += 1
 
 
-@kernel
+@internal
 def schedule(w, i, now):
     """Form the next batch of instance `i` at time `now`; returns its index, or -1 if nothing can run."""
-    inst = w.inst[i]
+    inst = instances(w)[i]
     if inst.n_running == 0 and inst.waiting_head < 0:
         return -1
     b = open_batch(w, i, now)
-    batch = w.batch[b]
+    batch = batches(w)[b]
     if inst.exclusive_prefill == 1:
         left = serve_running(w, inst, b, inst.budget, True)
         if left > 0:

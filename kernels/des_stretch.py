@@ -8,40 +8,40 @@ once, when the stretch ends: at the first finish, at the first block that is not
 import numpy as np
 
 from kernels.des_blocks import ceil_div, grow, index_full
-from kernels.des_layout import PREFILL
+from kernels.des_layout import PREFILL, batches, instances, items, requests, scratch, token_ns
 from kernels.des_metrics import bucket_of, count_gap, log_step
 from kernels.des_price import launch_one
-from kernels.jit import inlined, kernel
+from kernels.jit import internal
 
 
-@inlined
+@internal
 def first_item(inst, b):
     """Where the items of batch `b` start."""
     return inst.item_base + (b - inst.batch_base) * inst.running_cap
 
 
-@kernel
+@internal
 def steps_until_finish(w, inst, b):
     """Steps until the first request of the batch has all its tokens, this step included."""
     first = first_item(inst, b)
     least = np.int64(2**62)
-    for j in range(w.batch[b].n_items):
-        req = w.req[w.items[first + j].request]
+    for j in range(batches(w)[b].n_items):
+        req = requests(w)[items(w)[first + j].request]
         least = min(least, req.osl - req.generated)
     return least
 
 
-@kernel
+@internal
 def steps_within_pool(w, inst, b, most):
     """Steps (at most `most`) that the free blocks allow; the first one has its blocks already."""
-    n, size = w.batch[b].n_items, inst.block_size
+    n, size = batches(w)[b].n_items, inst.block_size
     if n * ceil_div(most, size) <= inst.n_free:
         return most
-    due = w.scratch[:size]
+    due = scratch(w)[:size]
     due[:] = 0
     first = first_item(inst, b)
     for j in range(n):
-        req = w.req[w.items[first + j].request]
+        req = requests(w)[items(w)[first + j].request]
         due[(size - req.computed % size) % size] += 1
     left = inst.n_free
     for extra in range(most - 1):
@@ -51,10 +51,10 @@ def steps_within_pool(w, inst, b, most):
     return most
 
 
-@kernel
+@internal
 def begin(w, i, b):
     """Make batch `b`, just launched, the first step of a stretch if it qualifies."""
-    inst, batch = w.inst[i], w.batch[b]
+    inst, batch = instances(w)[i], batches(w)[b]
     inst.stretching = 0
     if (
         batch.calm == 0
@@ -70,7 +70,7 @@ def begin(w, i, b):
         return
     first = first_item(inst, b)
     for j in range(batch.n_items):
-        if w.req[w.items[first + j].request].initial == 1:
+        if requests(w)[items(w)[first + j].request].initial == 1:
             return
     inst.stretching = 1
     inst.stretch_steps = 1
@@ -78,10 +78,10 @@ def begin(w, i, b):
     inst.idle_before = 1 if inst.waiting_head < 0 else 0
 
 
-@kernel
+@internal
 def advance(w, i, b):
     """End one step of a stretch and start the next; False when the stretch is over (its last step just ended)."""
-    inst, batch = w.inst[i], w.batch[b]
+    inst, batch = instances(w)[i], batches(w)[b]
     if inst.stretch_steps >= inst.stretch_limit or (inst.idle_before == 1 and inst.waiting_head >= 0):
         return False
     now, n = batch.end, batch.n_items
@@ -89,14 +89,14 @@ def advance(w, i, b):
     first = first_item(inst, b)
     if inst.stretch_steps == 1:
         for j in range(n):
-            count_gap(w, i, now - w.req[w.items[first + j].request].last_token, 1)
+            count_gap(w, i, now - requests(w)[items(w)[first + j].request].last_token, 1)
     else:
         count_gap(w, i, now - batch.start, n)
     bucket_of(w, i, now).generated += n
-    if w.token_ns.size > 0:
+    if token_ns(w).size > 0:
         for j in range(n):
-            req = w.req[w.items[first + j].request]
-            w.token_ns[req.token0 + req.generated + inst.stretch_steps - 1] = now
+            req = requests(w)[items(w)[first + j].request]
+            token_ns(w)[req.token0 + req.generated + inst.stretch_steps - 1] = now
     inst.stretch_steps += 1
     batch.kv_sum += n
     batch.kv_min += 1
@@ -105,20 +105,20 @@ def advance(w, i, b):
     return True
 
 
-@kernel
+@internal
 def take_blocks(w, inst, b, extra):
     """Allocate and index the blocks of `extra` further tokens per request, in the order of the steps."""
-    n, size = w.batch[b].n_items, inst.block_size
+    n, size = batches(w)[b].n_items, inst.block_size
     first = first_item(inst, b)
     if inst.identify == 0:
         for j in range(n):
-            r = w.items[first + j].request
-            grow(w, inst, r, w.req[r].computed + extra)
+            r = items(w)[first + j].request
+            grow(w, inst, r, requests(w)[r].computed + extra)
         return
-    head, follower = w.scratch[:size], w.scratch[size:]
+    head, follower = scratch(w)[:size], scratch(w)[size:]
     head[:] = -1
     for j in range(n - 1, -1, -1):
-        residue = w.req[w.items[first + j].request].computed % size
+        residue = requests(w)[items(w)[first + j].request].computed % size
         follower[j] = head[residue]
         head[residue] = j
     for step in range(1, extra + 1):
@@ -126,20 +126,20 @@ def take_blocks(w, inst, b, extra):
         # one when c + 1 is
         j = head[(size - (step - 1) % size) % size]
         while j >= 0:
-            r = w.items[first + j].request
-            grow(w, inst, r, w.req[r].computed + step)
+            r = items(w)[first + j].request
+            grow(w, inst, r, requests(w)[r].computed + step)
             j = follower[j]
         j = head[(size - step % size) % size]
         while j >= 0:
-            r = w.items[first + j].request
-            index_full(w, inst, r, w.req[r].computed + step)
+            r = items(w)[first + j].request
+            index_full(w, inst, r, requests(w)[r].computed + step)
             j = follower[j]
 
 
-@kernel
+@internal
 def settle(w, i, b):
     """Bring the requests of a stretch up to date, all but the token of its last step."""
-    inst, batch = w.inst[i], w.batch[b]
+    inst, batch = instances(w)[i], batches(w)[b]
     extra = inst.stretch_steps - 1
     inst.stretching = 0
     if extra == 0:
@@ -147,7 +147,7 @@ def settle(w, i, b):
     take_blocks(w, inst, b, extra)
     first = first_item(inst, b)
     for j in range(batch.n_items):
-        req = w.req[w.items[first + j].request]
+        req = requests(w)[items(w)[first + j].request]
         req.computed += extra
         req.reached += extra
         req.generated += extra

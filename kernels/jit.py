@@ -38,3 +38,17 @@ def inlined(function: F) -> F:
         cache=CACHE, nogil=True, fastmath=False, error_model="numpy", forceinline=True
     )(function)
     return cast(F, compiled)
+
+
+def internal(function: F) -> F:
+    """Like `kernel`, for functions that only other kernels call: no wrapper for Python, no cache entry of its own.
+
+    The caller's cache entry contains them; a wrapper that unpacks dozens of arrays would cost most of the
+    compile time.
+    """
+    if not ENABLED:
+        return function
+    compiled: Any = numba.njit(
+        nogil=True, fastmath=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)
+    return cast(F, compiled)

@@ -15,7 +15,7 @@ import polars as pl
 import yaml
 from numpy.typing import NDArray
 
-from kernels.tables import LINEAR_NAMES, SEQUENCE_NAMES, Tables
+from kernels.tables import LINEAR_NAMES, SEQUENCE_NAMES
 from sweep.errors import UserError, nearest
 
 Floats = NDArray[np.float64]
@@ -234,11 +234,11 @@ def _stack_attention(profiles: list[Profile]) -> dict[str, NDArray[Any]]:
 
 def _stack_alpha(profiles: list[Profile]) -> dict[str, NDArray[Any]]:
     chunks = [sorted({key[0] for key in p.alpha}) for p in profiles]
-    shape = [max(len(p.bins[axis]) for p in profiles) for axis in range(4)]
+    n_bins = max(len(axis) for p in profiles for axis in p.bins)
     width = max([1, *map(len, chunks)])
-    alpha = np.full((len(profiles), width, *shape), np.nan)
+    alpha = np.full((len(profiles), width, n_bins, n_bins, n_bins, n_bins), np.nan)
     values = np.full((len(profiles), width), np.inf)
-    bins = np.full((len(profiles), 4, max(shape)), np.inf)
+    bins = np.full((len(profiles), 4, n_bins), np.inf)
     for i, profile in enumerate(profiles):
         values[i, : len(chunks[i])] = chunks[i]
         for axis in range(4):
@@ -246,6 +246,7 @@ def _stack_alpha(profiles: list[Profile]) -> dict[str, NDArray[Any]]:
         for (pc, *index), value in profile.alpha.items():
             alpha[(i, chunks[i].index(pc), *index)] = value
     default = np.array([p.alpha_default for p in profiles])
+    alpha = alpha.reshape(len(profiles), width, n_bins**4)
     return {"alpha": alpha, "alpha_chunks": values, "alpha_bins": bins, "alpha_default": default}
 
 
@@ -268,10 +269,10 @@ def _stack_moe(profiles: list[Profile]) -> dict[str, NDArray[Any]]:
     return out
 
 
-def stack(profiles: list[Profile], max_tokens: int, max_seqs: int) -> Tables:
+def stack(profiles: list[Profile], max_tokens: int, max_seqs: int) -> dict[str, NDArray[Any]]:
     """Dense arrays of several bundles, with the one-dimensional curves evaluated at every count.
 
-    `max_tokens` and `max_seqs` are the largest step the simulation can form. A layer that a bundle lacks
+    The arrays of `kernels.tables.TABLES` by name. `max_tokens` and `max_seqs` are the largest step the simulation can form. A layer that a bundle lacks
     costs 0.
     """
     tokens = np.maximum(1.0, np.arange(max_tokens + 1.0))
@@ -285,10 +286,10 @@ def stack(profiles: list[Profile], max_tokens: int, max_seqs: int) -> Tables:
         for layer, name in enumerate(SEQUENCE_NAMES):
             if name in profile.sequence:
                 sequence[i, layer] = profile.sequence[name].at(seqs)
-    return Tables(
-        linear=linear,
-        sequence=sequence,
+    return {
+        "linear": linear,
+        "sequence": sequence,
         **_stack_attention(profiles),
         **_stack_alpha(profiles),
         **_stack_moe(profiles),
-    )
+    }

@@ -1,0 +1,241 @@
+"""Builds the arrays of a simulation from instances and requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels import des_blocks, des_hash
+from kernels.coefficients import N_COEF, N_OPS
+from kernels.des_layout import BATCH, BLOCK, BUCKET, INSTANCE, ITEM, NEVER, REQUEST, STEP, WORLD
+from kernels.des_metrics import N_BINS
+from kernels.layout import DERIVED, N_PARTS
+from kernels.tables import TABLES
+from kernels.views import bind
+from sweep.fields import record_dtype
+from sweep.profiles import Profile, stack
+from sweep.simulate.dataset import Requests
+
+UNLIMITED = 2**40
+NS_PER_MS = 1_000_000
+
+
+class World:
+    """The record that the kernels work on, and the arrays whose addresses it holds."""
+
+    def __init__(self, record: NDArray[Any]) -> None:
+        self.record = record
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.tables = np.zeros(1, TABLES)
+
+    def add(self, **arrays: NDArray[Any]) -> None:
+        """Enter arrays into the record."""
+        for name, array in arrays.items():
+            self.arrays[name] = array
+            bind(self.record, name, array)
+
+    def add_tables(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Enter operator tables."""
+        for name, array in arrays.items():
+            self.arrays[name] = array
+            bind(self.tables, name, array)
+        bind(self.record, "tables", self.tables)
+
+    @property
+    def req(self) -> NDArray[Any]:
+        return self.arrays["req"]
+
+    @property
+    def inst(self) -> NDArray[Any]:
+        return self.arrays["inst"]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.record[0][name]
+
+
+@dataclass
+class Instance:
+    """One engine: `settings` are fields of `kernels.des_layout.INSTANCE`; the rest prices its steps."""
+
+    settings: dict[str, Any]
+    profile: Profile | None = None
+    record: NDArray[Any] | None = None
+    derived: NDArray[Any] | None = None
+    coefficients: NDArray[np.float64] | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What concerns a whole run."""
+
+    policy: int = 0
+    compat: bool = False
+    closed_loop: int = 0
+    seed: int = 42
+    record_tokens: bool = False
+    log_steps: int = 0
+    n_buckets: int = 4096
+    bucket_ns: int = 1_000_000_000
+    first_alarm_ns: int = 1_000_000_000
+
+
+def hash_blocks(requests: Requests, sizes: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Dense hash ids of all full blocks for each block size: (ids, starts of shape (sizes, n + 1), distinct ids)."""
+    n = requests.n
+    starts = np.zeros((len(sizes), n + 1), np.int64)
+    if not any(ids is not None for ids in requests.token_ids):
+        return np.zeros(0, np.int64), starts, 0
+    pieces: list[NDArray[np.uint64]] = []
+    end = 0
+    for s, size in enumerate(sizes):
+        starts[s, 0] = end
+        for r, ids in enumerate(requests.token_ids):
+            full = 0
+            if ids is not None:
+                full = min(len(ids), int(requests.isl[r] + requests.osl[r])) // size
+                chain = np.empty(full, np.uint64)
+                des_hash.chain(ids, size, chain)
+                pieces.append(chain)
+            end += full
+            starts[s, r + 1] = end
+    every = np.concatenate(pieces) if pieces else np.zeros(0, np.uint64)
+    distinct, ids = np.unique(every, return_inverse=True)
+    return ids.astype(np.int64), starts, len(distinct)
+
+
+def _instances(instances: list[Instance], n_requests: int) -> NDArray[Any]:
+    table = np.zeros(len(instances), INSTANCE)
+    running = batches = items = 0
+    for i, one in enumerate(instances):
+        row = table[i]
+        for name, value in one.settings.items():
+            row[name] = value
+        cap = int(min(row["max_seqs"], n_requests, row["n_blocks"], row["budget"] * row["pp"]))
+        row["running_base"], row["running_cap"] = running, cap
+        row["batch_base"], row["item_base"] = batches, items
+        running += cap
+        batches += int(row["pp"])
+        items += cap * int(row["pp"])
+    return table
+
+
+def _requests(requests: Requests, options: RunOptions) -> NDArray[Any]:
+    table = np.zeros(requests.n, REQUEST)
+    for name in ("next", "last_token", "first_token", "finish", "started", "instance", "prefill_instance"):
+        table[name] = -1
+    table["arrival"] = requests.arrival_ns
+    table["isl"], table["osl"] = requests.isl, requests.osl
+    table["next_in_session"] = -1 if requests.next_in_session is None else requests.next_in_session
+    if requests.tool_ns is not None:
+        table["tool_ns"] = requests.tool_ns
+    table["token0"] = -1
+    if options.record_tokens:
+        table["token0"] = np.concatenate([[0], np.cumsum(requests.osl)[:-1]])
+    return table
+
+
+def _tables(instances: list[Instance], table: NDArray[Any], n_requests: int) -> dict[str, NDArray[Any]]:
+    """Stack the distinct bundles and note in each instance which one is its own."""
+    profiles: list[Profile] = []
+    for i, one in enumerate(instances):
+        if one.profile is None:
+            continue
+        if one.profile not in profiles:
+            profiles.append(one.profile)
+        table[i]["table"] = profiles.index(one.profile)
+    if not profiles:
+        profiles = [_no_profile()]
+    max_tokens = int(min(table["budget"].max(), 2**17))
+    return stack(profiles, max_tokens, int(min(table["max_seqs"].max() + max_tokens, max_tokens, n_requests + max_tokens)))
+
+
+def _no_profile() -> Profile:
+    from pathlib import Path
+
+    one = np.zeros(1)
+    return Profile(Path(), {}, {}, {(0, 1): {0: (one, one)}})
+
+
+def build(instances: list[Instance], requests: Requests, options: RunOptions) -> World:
+    """Arrays of a run, ready for `kernels.des_loop.run`."""
+    inst = _instances(instances, requests.n)
+    sizes = sorted({int(size) for size in inst["block_size"]})
+    for row in inst:
+        row["size_index"] = sizes.index(int(row["block_size"]))
+    hashes, hash_start, n_hashes = hash_blocks(requests, sizes)
+    req = _requests(requests, options)
+    caching = (inst["caching"] == 1) & (n_hashes > 0)
+    inst["identify"] = caching
+    inst["caching"] = caching
+    inst["owner_base"] = np.arange(len(inst)) * n_hashes
+    inst["block_base"] = np.concatenate([[0], np.cumsum(inst["n_blocks"])[:-1]])
+    n_cells = 0
+    if n_hashes:
+        cells = -(-(requests.isl + requests.osl) // min(sizes)) + 1
+        req["block0"] = np.concatenate([[0], np.cumsum(cells)[:-1]])
+        n_cells = int(cells.sum())
+    world = World(_clock(requests, options))
+    n_inst, cap = len(inst), int(inst["running_cap"].max())
+    ranks = int(inst["tp"].max()) * n_inst
+    world.add(
+        req=req,
+        inst=inst,
+        batch=np.zeros(int(inst["pp"].sum()), BATCH),
+        items=np.zeros(int((inst["running_cap"] * inst["pp"]).sum()), ITEM),
+        running=np.zeros(int(inst["running_cap"].sum()), np.int64),
+        blocks=np.zeros(int(inst["n_blocks"].sum()) if n_hashes else 0, BLOCK),
+        owner=np.full(n_inst * n_hashes, -1, np.int64),
+        hashes=hashes,
+        hash_start=hash_start,
+        block_table=np.zeros(n_cells, np.int64),
+        heap=np.zeros((requests.n + 1, 2), np.int64),
+        token_ns=np.zeros(int(requests.osl.sum()) if options.record_tokens else 0, np.int64),
+        log=np.zeros(options.log_steps, STEP),
+        bucket=np.zeros((n_inst, options.n_buckets), BUCKET),
+        gaps=np.zeros((n_inst, N_BINS)),
+        event=np.full(n_inst, NEVER, np.int64),
+        scratch=np.zeros(max(sizes) + cap, np.int64),
+        stage_free=np.zeros((n_inst, int(inst["pp"].max())), np.int64),
+        node_free=np.zeros(int(inst["node"].max()) + 1, np.int64),
+        rank_clock=np.zeros(ranks, np.int64),
+        rank_link=np.zeros(ranks, np.int64),
+        ring_scratch=np.zeros(ranks, np.int64),
+        p=np.concatenate([_or_zeros(one.record, record_dtype()) for one in instances]),
+        d=np.concatenate([_or_zeros(one.derived, DERIVED) for one in instances]),
+        c=np.stack([_or_empty(one.coefficients) for one in instances]),
+        memo=np.full((n_inst, 1, 1), np.nan),
+        parts=np.zeros(N_PARTS),
+    )
+    world.add_tables(_tables(instances, inst, requests.n))
+    des_blocks.reset(world.record)
+    return world
+
+
+def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
+    clock = np.zeros(1, WORLD)
+    first = clock[0]
+    first["now"] = (
+        max(1, min(int(requests.arrival_ns[0]), options.first_alarm_ns)) if options.compat else 0
+    )
+    first["n_requests"] = requests.n
+    first["n_static"] = options.closed_loop if options.closed_loop else requests.n_static
+    first["n_released"] = first["n_static"]
+    first["closed_loop"] = 1 if options.closed_loop else 0
+    first["compat"] = int(options.compat)
+    first["policy"] = options.policy
+    first["random"] = options.seed * 1_000_003
+    first["tick_ns"] = NS_PER_MS
+    first["bucket_ns"] = options.bucket_ns
+    return clock
+
+
+def _or_zeros(record: NDArray[Any] | None, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.zeros(1, dtype) if record is None else record.reshape(1)
+
+
+def _or_empty(coefficients: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    return np.zeros((N_OPS, N_COEF)) if coefficients is None else coefficients
