@@ -201,13 +201,13 @@ def run(world, max_turns):
     lone = instances(w).size == 1
     for _ in range(max_turns):
         arrival = next_arrival_ns(w)
-        if w.compat == 1:
-            arrival = poll_ns(w, arrival)
         if lone and instances(w)[0].stretching == 1:
             b = instances(w)[0].batch_base
             while batches(w)[b].end < arrival and advance(w, 0, b):
                 pass
             events(w)[0] = batches(w)[b].end
+        if w.compat == 1:
+            arrival = poll_ns(w, arrival)
         now = min(arrival, events(w).min())
         if now == NEVER:
             return True

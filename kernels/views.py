@@ -40,9 +40,14 @@ def bind(record: np.ndarray, name: str, array: np.ndarray) -> None:
     record[f"{name}_shape"] = array.shape
 
 
+def record_type(dtype: np.dtype) -> np.dtype:
+    """A record dtype whose elements have attributes, also where kernels run as plain Python."""
+    return dtype if ENABLED else np.dtype((np.record, dtype))
+
+
 def _plain_view(name: str, dtype: Any) -> Callable[..., Any]:
     """Accessor for kernels that run as plain Python."""
-    record = np.dtype((np.record, np.dtype(dtype))) if np.dtype(dtype).names else np.dtype(dtype)
+    record = record_type(np.dtype(dtype)) if np.dtype(dtype).names else np.dtype(dtype)
 
     def access(w: Any) -> Any:
         shape = tuple(int(n) for n in w[f"{name}_shape"])

@@ -14,7 +14,7 @@ from kernels.des_layout import BATCH, BLOCK, BUCKET, INSTANCE, ITEM, NEVER, REQU
 from kernels.des_metrics import N_BINS
 from kernels.layout import DERIVED, N_PARTS
 from kernels.tables import TABLES
-from kernels.views import bind
+from kernels.views import bind, record_type
 from sweep.fields import record_dtype
 from sweep.profiles import Profile, stack
 from sweep.simulate.dataset import Requests
@@ -216,7 +216,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
 
 
 def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
-    clock = np.zeros(1, WORLD)
+    clock = np.zeros(1, record_type(WORLD))
     first = clock[0]
     first["now"] = (
         max(1, min(int(requests.arrival_ns[0]), options.first_alarm_ns)) if options.compat else 0
