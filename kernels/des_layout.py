@@ -6,6 +6,7 @@ record, its state after them; a run starts from zeroed state (see `kernels.des_b
 
 import numpy as np
 
+from kernels.layout import DERIVED
 from kernels.tables import TABLES
 from kernels.views import fields, view
 
@@ -125,9 +126,9 @@ WORLD = np.dtype(
     + fields("event scratch", 1)
     + fields("stage_free", 2)
     + fields("node_free rank_clock rank_link ring_scratch", 1)
-    # pricing: operator tables; input and derived records and (instances, operators, columns) coefficients of the
+    # pricing: operator tables; derived records and (instances, operators, columns) coefficients of the
     # step kernel; (instances, sequences, contexts) decode steps already priced; scratch
-    + fields("tables p d", 1)
+    + fields("tables d", 1)
     + fields("c memo", 3)
     + fields("parts", 1)
 )
@@ -156,6 +157,7 @@ rank_clock = view("rank_clock", np.int64)
 rank_link = view("rank_link", np.int64)
 ring_scratch = view("ring_scratch", np.int64)
 all_tables = view("tables", TABLES)
+derived = view("d", DERIVED)
 coefficients = view("c", np.float64, 3)
 memo = view("memo", np.float64, 3)
 parts = view("parts", np.float64)

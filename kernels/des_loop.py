@@ -73,7 +73,7 @@ def account(w, i, b):
 
 
 @internal
-def retire(w, i, now):
+def retire(w, p, i, now):
     """Apply the batches of instance `i` that have ended by `now`, oldest first."""
     inst = instances(w)[i]
     for step in range(inst.pp):
@@ -83,7 +83,7 @@ def retire(w, i, now):
         if batch.live == 0 or batch.end > now:
             continue
         if inst.stretching == 1:
-            if advance(w, i, b):
+            if advance(w, p, i, b):
                 continue
             settle(w, i, b)
         batch.live = 0
@@ -100,7 +100,7 @@ def is_free(w, i, now):
 
 
 @internal
-def dispatch(w, i, now):
+def dispatch(w, p, i, now):
     """Let a free instance schedule; members of a data-parallel group hold their batch for the others."""
     inst = instances(w)[i]
     b = schedule(w, i, now)
@@ -109,7 +109,7 @@ def dispatch(w, i, now):
     if inst.group >= 0:
         inst.pending_batch = b
         return
-    launch_one(w, b, now)
+    launch_one(w, p, b, now)
     commit(w, i, b)
     begin(w, i, b)
     refresh_event(w, i)
@@ -131,7 +131,7 @@ def open_dummy(w, i, now):
 
 
 @internal
-def release_wave(w, group, now):
+def release_wave(w, p, group, now):
     """Start the batches of a data-parallel group once every member has one or is idle.
 
     All members are padded to the largest token count; padding is priced in the token-wise layers, not in attention.
@@ -160,7 +160,7 @@ def release_wave(w, group, now):
         batch.seqs += largest - batch.tokens
         batch.tokens = largest
         m += 1
-    launch(w, members, n, now)
+    launch(w, p, members, n, now)
     for m in range(n):
         i = batches(w)[members[m]].instance
         commit(w, i, members[m])
@@ -168,7 +168,7 @@ def release_wave(w, group, now):
 
 
 @internal
-def turn(w, now):
+def turn(w, p, now):
     """Everything that happens at `now`."""
     compat = w.compat == 1
     w.now = now
@@ -176,26 +176,26 @@ def turn(w, now):
     route(w, now)
     for i in range(instances(w).size):
         if events(w)[i] <= now:
-            retire(w, i, now)
+            retire(w, p, i, now)
     if not compat:
         route(w, now)
     grouped = False
     for i in range(instances(w).size):
         inst = instances(w)[i]
         if (inst.n_running > 0 or inst.waiting_head >= 0) and is_free(w, i, now):
-            dispatch(w, i, now)
+            dispatch(w, p, i, now)
         grouped = grouped or inst.group >= 0
     if grouped:
         for i in range(instances(w).size):
             if instances(w)[i].group == i:
-                release_wave(w, i, now)
+                release_wave(w, p, i, now)
 
 
 @kernel
-def run(world, max_turns):
+def run(world, p, max_turns):
     """Simulate up to `max_turns` turns; True when nothing is left to happen.
 
-    `world` has shape (1,) and dtype `kernels.des_layout.WORLD`.
+    `world` has shape (1,) and dtype `kernels.des_layout.WORLD`, `p` holds the input records of the instances.
     """
     w = world[0]
     lone = instances(w).size == 1
@@ -203,7 +203,7 @@ def run(world, max_turns):
         arrival = next_arrival_ns(w)
         if lone and instances(w)[0].stretching == 1:
             b = instances(w)[0].batch_base
-            while batches(w)[b].end < arrival and advance(w, 0, b):
+            while batches(w)[b].end < arrival and advance(w, p, 0, b):
                 pass
             events(w)[0] = batches(w)[b].end
         if w.compat == 1:
@@ -211,6 +211,6 @@ def run(world, max_turns):
         now = min(arrival, events(w).min())
         if now == NEVER:
             return True
-        turn(w, max(now, w.now))
+        turn(w, p, max(now, w.now))
         w.n_events += 1
     return False

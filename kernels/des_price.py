@@ -3,9 +3,30 @@
 import numpy as np
 
 from kernels.des_graph import run_graph, single_rank_step_ns
-from kernels.des_layout import PREFILL, PRICE_TABLES, all_tables, batches, instances
+from kernels.des_layout import (
+    PREFILL,
+    PRICE_TABLES,
+    all_tables,
+    batches,
+    coefficients,
+    derived,
+    instances,
+    memo,
+    parts,
+    stage_free,
+)
 from kernels.jit import internal
+from kernels.step import step_us
 from kernels.tables import batch_attention_ns
+from kernels.units import NS_PER_US
+
+GRID_PER_OCTAVE = 4.0
+"""Decode steps are priced at four contexts per doubling and linearly between: the curve is smooth and nearly
+straight, so that the interpolation stays within a few hundredths of a percent."""
+GRID_FIRST = 16.0
+"""Smallest context of that grid, tokens."""
+N_GRID = 72
+"""Up to 4 million tokens."""
 
 
 @internal
@@ -30,40 +51,150 @@ def host_overhead_ns(inst, batch):
 
 
 @internal
-def launch(w, members, n_members, now):
-    """Start the batches of `n_members` instances together at `now`: fills `start`, `stage0_end` and `end`."""
+def grid_context(k):
+    """Context of grid point `k`, tokens."""
+    return GRID_FIRST * 2.0 ** (k / GRID_PER_OCTAVE)
+
+
+@internal
+def decode_point_ns(w, p, i, n_seqs, k):
+    """A pure decode step of `n_seqs` sequences at grid point `k`, priced once and kept."""
+    known = memo(w)[i, n_seqs, k]
+    if np.isnan(known):
+        known = NS_PER_US * step_us(
+            p[i],
+            derived(w)[i],
+            coefficients(w)[i],
+            float(n_seqs),
+            n_seqs * grid_context(float(k)),
+            1.0,
+            0.0,
+            0.0,
+            0.0,
+            parts(w),
+        )
+        memo(w)[i, n_seqs, k] = known
+    return known
+
+
+@internal
+def decode_ns(w, p, i, n_seqs, kv_sum):
+    """A pure decode step, linear between grid points of the mean context."""
+    mean = max(kv_sum / n_seqs, GRID_FIRST)
+    k = min(int(GRID_PER_OCTAVE * np.log2(mean / GRID_FIRST)), N_GRID - 2)
+    low = grid_context(float(k))
+    high = grid_context(float(k + 1))
+    before = decode_point_ns(w, p, i, n_seqs, k)
+    after = decode_point_ns(w, p, i, n_seqs, k + 1)
+    return before + (after - before) * (mean - low) / (high - low)
+
+
+@internal
+def step_kernel_ns(w, p, b):
+    """Time of batch `b` by the step kernel, ns."""
+    batch = batches(w)[b]
+    i = batch.instance
+    inst = instances(w)[i]
+    if batch.chunk == 0 and inst.spec_tokens == 0 and batch.n_decode < memo(w).shape[1]:
+        return decode_ns(w, p, i, batch.n_decode, batch.kv_sum)
+    queries = (batch.tokens - batch.chunk) / batch.n_decode if batch.n_decode > 0 else 0.0
+    return NS_PER_US * step_us(
+        p[i],
+        derived(w)[i],
+        coefficients(w)[i],
+        float(batch.n_decode),
+        float(batch.kv_sum),
+        queries,
+        float(batch.prefill_seqs),
+        float(batch.chunk),
+        float(batch.kv_prefill),
+        parts(w),
+    )
+
+
+@internal
+def draft_ns(inst, batch, step_ns):
+    """Draft tokens of a speculating step: factor x k x (step / queries), mixed steps included."""
+    if inst.spec_tokens == 0 or batch.n_decode == 0:
+        return 0.0
+    return inst.draft_cost * inst.spec_tokens * step_ns / (1.0 + inst.spec_tokens)
+
+
+@internal
+def run_stages(w, b, now, step_ns):
+    """Spread a step evenly over the pipeline's stages, each of which takes one batch at a time."""
+    batch = batches(w)[b]
+    inst = instances(w)[batch.instance]
+    share = int(np.rint(step_ns / inst.pp))
+    time = now
+    for stage in range(inst.pp):
+        time = max(time, stage_free(w)[batch.instance, stage]) + share
+        stage_free(w)[batch.instance, stage] = time
+        if stage == 0:
+            batch.stage0_end = time
+    batch.end = time
+
+
+@internal
+def look_up_attention(w, b):
+    """Attention of one layer for batch `b`, from the tables."""
+    batch = batches(w)[b]
+    batch.attention_ns = batch_attention_ns(
+        all_tables(w)[0],
+        instances(w)[batch.instance].table,
+        batch.chunk,
+        batch.kv_prefill,
+        batch.n_decode,
+        batch.kv_sum,
+        batch.kv_min,
+        batch.kv_max,
+    )
+
+
+@internal
+def launch_by_tables(w, members, n_members, now):
+    """Operator tables: batches of one data-parallel group meet inside the graph."""
     for m in range(n_members):
-        batch = batches(w)[members[m]]
-        inst = instances(w)[batch.instance]
-        batch.start = now
-        if inst.pricer == PRICE_TABLES:
-            batch.attention_ns = batch_attention_ns(
-                all_tables(w)[0],
-                inst.table,
-                batch.chunk,
-                batch.kv_prefill,
-                batch.n_decode if batch.dummy == 0 else 1,
-                batch.kv_sum,
-                batch.kv_min,
-                batch.kv_max,
-            )
-    lead = instances(w)[batches(w)[members[0]].instance]
+        look_up_attention(w, members[m])
     batch = batches(w)[members[0]]
+    lead = instances(w)[batch.instance]
     if n_members == 1 and is_single_rank(w, lead):
         batch.end = now + single_rank_step_ns(w, lead, batch.tokens, batch.seqs, batch.attention_ns)
         batch.stage0_end = batch.end
     else:
         run_graph(w, members, n_members, now)
-    for m in range(n_members):
-        batch = batches(w)[members[m]]
-        overhead = host_overhead_ns(instances(w)[batch.instance], batch)
-        batch.end += overhead
-        batch.stage0_end += overhead
 
 
 @internal
-def launch_one(w, b, now):
+def launch_by_kernel(w, p, members, n_members, now):
+    """Step kernel: ranks of one group wait for the slowest of them."""
+    slowest = 0.0
+    for m in range(n_members):
+        slowest = max(slowest, step_kernel_ns(w, p, members[m]))
+    for m in range(n_members):
+        run_stages(w, members[m], now, slowest)
+
+
+@internal
+def launch(w, p, members, n_members, now):
+    """Start the batches of `n_members` instances together at `now`: fills `start`, `stage0_end` and `end`."""
+    for m in range(n_members):
+        batches(w)[members[m]].start = now
+    if instances(w)[batches(w)[members[0]].instance].pricer == PRICE_TABLES:
+        launch_by_tables(w, members, n_members, now)
+    else:
+        launch_by_kernel(w, p, members, n_members, now)
+    for m in range(n_members):
+        batch = batches(w)[members[m]]
+        inst = instances(w)[batch.instance]
+        extra = host_overhead_ns(inst, batch) + int(draft_ns(inst, batch, float(batch.end - now)))
+        batch.end += extra
+        batch.stage0_end += extra
+
+
+@internal
+def launch_one(w, p, b, now):
     """Start one batch on its own."""
     members = np.empty(1, np.int64)
     members[0] = b
-    launch(w, members, 1, now)
+    launch(w, p, members, 1, now)

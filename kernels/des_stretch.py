@@ -79,7 +79,7 @@ def begin(w, i, b):
 
 
 @internal
-def advance(w, i, b):
+def advance(w, p, i, b):
     """End one step of a stretch and start the next; False when the stretch is over (its last step just ended)."""
     inst, batch = instances(w)[i], batches(w)[b]
     if inst.stretch_steps >= inst.stretch_limit or (inst.idle_before == 1 and inst.waiting_head >= 0):
@@ -101,7 +101,7 @@ def advance(w, i, b):
     batch.kv_sum += n
     batch.kv_min += 1
     batch.kv_max += 1
-    launch_one(w, b, now)
+    launch_one(w, p, b, now)
     return True
 
 

@@ -8,26 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels import des_blocks, des_hash
+from kernels import des_blocks
 from kernels.coefficients import N_COEF, N_OPS
 from kernels.des_layout import BATCH, BLOCK, BUCKET, INSTANCE, ITEM, NEVER, REQUEST, STEP, WORLD
 from kernels.des_metrics import N_BINS
+from kernels.des_price import N_GRID
 from kernels.layout import DERIVED, N_PARTS
 from kernels.tables import TABLES
 from kernels.views import bind, record_type
 from sweep.fields import record_dtype
 from sweep.profiles import Profile, stack
-from sweep.simulate.dataset import Requests
+from sweep.traces.blocks import block_hashes
+from sweep.traces.requests import Requests
 
 UNLIMITED = 2**40
 NS_PER_MS = 1_000_000
 
 
 class World:
-    """The record that the kernels work on, and the arrays whose addresses it holds."""
+    """The record that the kernels work on, the instances' input records, and the arrays whose addresses it holds."""
 
-    def __init__(self, record: NDArray[Any]) -> None:
+    def __init__(self, record: NDArray[Any], inputs: NDArray[Any]) -> None:
         self.record = record
+        self.inputs = inputs
         self.arrays: dict[str, NDArray[Any]] = {}
         self.tables = np.zeros(1, TABLES)
 
@@ -85,25 +88,17 @@ class RunOptions:
 
 def hash_blocks(requests: Requests, sizes: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Dense hash ids of all full blocks for each block size: (ids, starts of shape (sizes, n + 1), distinct ids)."""
-    n = requests.n
-    starts = np.zeros((len(sizes), n + 1), np.int64)
-    if not any(ids is not None for ids in requests.token_ids):
-        return np.zeros(0, np.int64), starts, 0
-    pieces: list[NDArray[np.uint64]] = []
+    starts = np.zeros((len(sizes), len(requests) + 1), np.int64)
+    pieces: list[NDArray[Any]] = []
     end = 0
     for s, size in enumerate(sizes):
-        starts[s, 0] = end
-        for r, ids in enumerate(requests.token_ids):
-            full = 0
-            if ids is not None:
-                full = min(len(ids), int(requests.isl[r] + requests.osl[r])) // size
-                chain = np.empty(full, np.uint64)
-                des_hash.chain(ids, size, chain)
-                pieces.append(chain)
-            end += full
-            starts[s, r + 1] = end
-    every = np.concatenate(pieces) if pieces else np.zeros(0, np.uint64)
-    distinct, ids = np.unique(every, return_inverse=True)
+        found = block_hashes(requests, size)
+        if found is None:
+            return np.zeros(0, np.int64), starts, 0
+        starts[s] = end + found.offset
+        end += int(found.offset[-1])
+        pieces.append(found.value)
+    distinct, ids = np.unique(np.concatenate(pieces), return_inverse=True)
     return ids.astype(np.int64), starts, len(distinct)
 
 
@@ -124,17 +119,21 @@ def _instances(instances: list[Instance], n_requests: int) -> NDArray[Any]:
 
 
 def _requests(requests: Requests, options: RunOptions) -> NDArray[Any]:
-    table = np.zeros(requests.n, REQUEST)
+    table = np.zeros(len(requests), REQUEST)
     for name in ("next", "last_token", "first_token", "finish", "started", "instance", "prefill_instance"):
         table[name] = -1
     table["arrival"] = requests.arrival_ns
     table["isl"], table["osl"] = requests.isl, requests.osl
-    table["next_in_session"] = -1 if requests.next_in_session is None else requests.next_in_session
-    if requests.tool_ns is not None:
-        table["tool_ns"] = requests.tool_ns
+    table["next_in_session"] = -1
+    if requests.parent is not None:
+        turns = np.flatnonzero(requests.parent >= 0)
+        before = requests.parent[turns]
+        table["next_in_session"][before] = turns
+        if requests.tool_ns is not None:
+            table["tool_ns"][before] = requests.tool_ns[turns]
     table["token0"] = -1
     if options.record_tokens:
-        table["token0"] = np.concatenate([[0], np.cumsum(requests.osl)[:-1]])
+        table["token0"] = np.concatenate([[0], np.cumsum(requests.osl, dtype=np.int64)[:-1]])
     return table
 
 
@@ -162,7 +161,7 @@ def _no_profile() -> Profile:
 
 def build(instances: list[Instance], requests: Requests, options: RunOptions) -> World:
     """Arrays of a run, ready for `kernels.des_loop.run`."""
-    inst = _instances(instances, requests.n)
+    inst = _instances(instances, len(requests))
     sizes = sorted({int(size) for size in inst["block_size"]})
     for row in inst:
         row["size_index"] = sizes.index(int(row["block_size"]))
@@ -175,10 +174,11 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
     inst["block_base"] = np.concatenate([[0], np.cumsum(inst["n_blocks"])[:-1]])
     n_cells = 0
     if n_hashes:
-        cells = -(-(requests.isl + requests.osl) // min(sizes)) + 1
+        cells = -(-(requests.isl.astype(np.int64) + requests.osl) // min(sizes)) + 1
         req["block0"] = np.concatenate([[0], np.cumsum(cells)[:-1]])
         n_cells = int(cells.sum())
-    world = World(_clock(requests, options))
+    records = np.concatenate([_or_zeros(one.record, record_dtype()) for one in instances])
+    world = World(_clock(requests, options), records)
     n_inst, cap = len(inst), int(inst["running_cap"].max())
     ranks = int(inst["tp"].max()) * n_inst
     world.add(
@@ -192,7 +192,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         hashes=hashes,
         hash_start=hash_start,
         block_table=np.zeros(n_cells, np.int64),
-        heap=np.zeros((requests.n + 1, 2), np.int64),
+        heap=np.zeros((len(requests) + 1, 2), np.int64),
         token_ns=np.zeros(int(requests.osl.sum()) if options.record_tokens else 0, np.int64),
         log=np.zeros(options.log_steps, STEP),
         bucket=np.zeros((n_inst, options.n_buckets), BUCKET),
@@ -204,13 +204,12 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         rank_clock=np.zeros(ranks, np.int64),
         rank_link=np.zeros(ranks, np.int64),
         ring_scratch=np.zeros(ranks, np.int64),
-        p=np.concatenate([_or_zeros(one.record, record_dtype()) for one in instances]),
         d=np.concatenate([_or_zeros(one.derived, DERIVED) for one in instances]),
         c=np.stack([_or_empty(one.coefficients) for one in instances]),
-        memo=np.full((n_inst, 1, 1), np.nan),
+        memo=np.full((n_inst, _memo_rows(instances, cap), N_GRID), np.nan),
         parts=np.zeros(N_PARTS),
     )
-    world.add_tables(_tables(instances, inst, requests.n))
+    world.add_tables(_tables(instances, inst, len(requests)))
     des_blocks.reset(world.record)
     return world
 
@@ -221,8 +220,8 @@ def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
     first["now"] = (
         max(1, min(int(requests.arrival_ns[0]), options.first_alarm_ns)) if options.compat else 0
     )
-    first["n_requests"] = requests.n
-    first["n_static"] = options.closed_loop if options.closed_loop else requests.n_static
+    first["n_requests"] = len(requests)
+    first["n_static"] = options.closed_loop if options.closed_loop else requests.n_open
     first["n_released"] = first["n_static"]
     first["closed_loop"] = 1 if options.closed_loop else 0
     first["compat"] = int(options.compat)
@@ -231,6 +230,11 @@ def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
     first["tick_ns"] = NS_PER_MS
     first["bucket_ns"] = options.bucket_ns
     return clock
+
+
+def _memo_rows(instances: list[Instance], cap: int) -> int:
+    """Batch sizes whose decode steps are kept."""
+    return 1 + min(cap, 4096) if any(one.record is not None for one in instances) else 1
 
 
 def _or_zeros(record: NDArray[Any] | None, dtype: np.dtype[Any]) -> NDArray[Any]:
