@@ -27,44 +27,58 @@ from kernels.tables import (
     moe_ns,
 )
 
-N_LAYER_EVENTS = 12
+MAX_EVENTS = 4096
+"""Room for the events of one layer; a ring of n ranks has 4 (n - 1) + 2."""
 
 
 @internal
-def ring_ns(inst, n_bytes, n_reduce, n_gather, reduce):
-    """A ring over the tensor-parallel ranks that all enter together, 0 for a single rank."""
+def put_ring(inst, n_bytes, n_reduce, n_gather, out, n):
+    """Events of a ring over the tensor-parallel ranks that all enter together: endpoint, arrival and work of each step."""
     if inst.tp <= 1:
-        return 0
+        return n
     hop = hop_ns(n_bytes, inst.tp_latency, inst.tp_bytes_per_ns)
-    work = reduce_ns(n_bytes, inst.reduce_bytes_per_ns) if reduce else 0
-    return ENDPOINT_NS + n_reduce * (hop + ENDPOINT_NS + work) + n_gather * (hop + ENDPOINT_NS)
+    work = reduce_ns(n_bytes, inst.reduce_bytes_per_ns)
+    out[n] = ENDPOINT_NS
+    n += 1
+    for step in range(n_reduce + n_gather):
+        out[n] = hop
+        out[n + 1] = ENDPOINT_NS + (work if step < n_reduce else 0)
+        n += 2
+    return n
+
+
+@internal
+def put_linear(w, inst, layers, n_tokens, out, n):
+    """Token-wise layers one after the other."""
+    for layer in layers:
+        out[n] = linear_ns(w, inst, layer, n_tokens)
+        n += 1
+    return n
 
 
 @internal
 def layer_events(w, batch, inst, out):
-    """Durations of what one layer does, in order: layers, collectives, experts."""
+    """Times between the events of one layer, in order (layers, messages, experts); returns their number."""
     tokens = batch.tokens
     others = inst.tp - 1
     payload = tokens * inst.hidden * inst.elem_bytes
-    all_reduce = ring_ns(inst, payload / inst.tp, others, others, True)
-    for k, layer in enumerate((LAYERNORM, QKV_PROJ, QK_NORM, ROTARY_EMB)):
-        out[k] = linear_ns(w, inst, layer, tokens)
-    out[4] = batch.attention_ns
-    out[5] = linear_ns(w, inst, O_PROJ, tokens)
-    out[6] = all_reduce
-    out[7] = linear_ns(w, inst, LAYERNORM, tokens)
+    n = put_linear(w, inst, (LAYERNORM, QKV_PROJ, QK_NORM, ROTARY_EMB), tokens, out, 0)
+    out[n] = batch.attention_ns
+    n = put_linear(w, inst, (O_PROJ,), tokens, out, n + 1)
+    n = put_ring(inst, payload / inst.tp, others, others, out, n)
+    n = put_linear(w, inst, (LAYERNORM,), tokens, out, n)
     if inst.is_moe == 0:
-        for k, layer in enumerate((GATE_UP_PROJ, ACT_FN, DOWN_PROJ)):
-            out[8 + k] = linear_ns(w, inst, layer, tokens)
-        out[11] = all_reduce
-        return
-    shard = max(1, tokens // inst.ep_total) * (inst.hidden + inst.n_experts) * inst.elem_bytes
+        n = put_linear(w, inst, (GATE_UP_PROJ, ACT_FN, DOWN_PROJ), tokens, out, n)
+        return put_ring(inst, payload / inst.tp, others, others, out, n)
+    if inst.ep_total > 1:
+        shard = max(1, tokens // inst.ep_total) * (inst.hidden + inst.n_experts) * inst.elem_bytes
+        n = put_ring(inst, float(shard), 0, others, out, n)
     rows, activated = expert_load(w, inst, tokens, 0)
-    expert_parallel = inst.ep_total > 1
-    out[8] = ring_ns(inst, shard, 0, others, False) if expert_parallel else 0
-    out[9] = moe_ns(all_tables(w)[0], inst.table, rows, activated)
-    out[10] = ring_ns(inst, payload / inst.tp, others, 0, True) if expert_parallel else 0
-    out[11] = 0
+    out[n] = moe_ns(all_tables(w)[0], inst.table, rows, activated)
+    n += 1
+    if inst.ep_total > 1:
+        n = put_ring(inst, payload / inst.tp, others, 0, out, n)
+    return n
 
 
 @internal
@@ -72,9 +86,9 @@ def first_event_ns(w, b, moment):
     """First end of something inside batch `b` at or after `moment`; the batch's own end if there is none before."""
     batch = batches(w)[b]
     inst = instances(w)[batch.instance]
-    steps = np.empty(N_LAYER_EVENTS, np.int64)
-    layer_events(w, batch, inst, steps)
-    layer_ns = steps.sum()
+    steps = np.empty(MAX_EVENTS, np.int64)
+    n_steps = layer_events(w, batch, inst, steps)
+    layer_ns = steps[:n_steps].sum()
     boundary = hop_ns(batch.tokens * inst.hidden * inst.elem_bytes, inst.pp_latency, inst.pp_bytes_per_ns)
     now = batch.start + host_ns(inst, batch.tokens)
     if now >= moment:
@@ -87,7 +101,7 @@ def first_event_ns(w, b, moment):
             if now + layer_ns < moment:
                 now += layer_ns
                 continue
-            for k in range(N_LAYER_EVENTS):
+            for k in range(n_steps):
                 now += steps[k]
                 if now >= moment:
                     return now

@@ -82,7 +82,8 @@ def begin(w, i, b):
 def advance(w, p, i, b):
     """End one step of a stretch and start the next; False when the stretch is over (its last step just ended)."""
     inst, batch = instances(w)[i], batches(w)[b]
-    if inst.stretch_steps >= inst.stretch_limit or (inst.idle_before == 1 and inst.waiting_head >= 0):
+    somebody_came = (inst.idle_before == 1 and inst.waiting_head >= 0) or inst.n_running != batch.n_items
+    if inst.stretch_steps >= inst.stretch_limit or somebody_came:
         return False
     now, n = batch.end, batch.n_items
     log_step(w, i, batch.start, now, 0, 0, n, batch.kv_sum, n)

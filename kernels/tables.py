@@ -189,7 +189,7 @@ def batch_attention_ns(tables, t, chunk, kv_prefill, n_decode, kv_sum, kv_min, k
     mean_ns = attention_ns(tables, t, chunk, kv_prefill, n_decode, kv_mean)
     if n_decode <= 1 or kv_max == kv_mean or np.isnan(alpha_default(tables)[t]):
         return mean_ns
-    rate = min(max((kv_sum / n_decode - kv_min) / (kv_max - kv_min), 0.0), 1.0)
+    rate = min(max((kv_mean - kv_min) / (kv_max - kv_min), 0.0), 1.0)
     weight = skew_alpha(tables, t, chunk, n_decode, rate, kv_max, kv_prefill)
     if weight == 0.0:
         return mean_ns
