@@ -1,7 +1,19 @@
 """End of an engine step: tokens appear, requests finish or move on."""
 
 from kernels.des_blocks import release
-from kernels.des_layout import FINISHED, HANDED_OVER, PREFILL, RUNNING, batches, heap, instances, items, requests, running, token_ns
+from kernels.des_layout import (
+    FINISHED,
+    HANDED_OVER,
+    PREFILL,
+    RUNNING,
+    batches,
+    heap,
+    instances,
+    items,
+    requests,
+    running,
+    token_ns,
+)
 from kernels.des_metrics import count_gap
 from kernels.des_random import uniform
 from kernels.jit import internal

@@ -7,7 +7,17 @@ is kept; pipeline stages follow each other with one message at the boundary.
 """
 
 from kernels.des_experts import expert_load
-from kernels.des_layout import PREFILL, all_tables, batches, instances, node_free, rank_clock, rank_link, ring_scratch, stage_free
+from kernels.des_layout import (
+    PREFILL,
+    all_tables,
+    batches,
+    instances,
+    node_free,
+    rank_clock,
+    rank_link,
+    ring_scratch,
+    stage_free,
+)
 from kernels.des_network import all_gather, all_reduce, hop_ns, reduce_scatter
 from kernels.jit import internal
 from kernels.tables import (
@@ -148,17 +158,33 @@ def run_experts(w, inst, n_members, n_tokens):
     tokens = n_tokens if compat else n_tokens * n_members
     spans_members = inst.ep_total > tp and n_members > 1
     if inst.ep_total > 1:
-        shard = (
-            max(1, tokens // inst.ep_total) * (inst.hidden + inst.n_experts) * inst.elem_bytes
-        )
+        shard = max(1, tokens // inst.ep_total) * (inst.hidden + inst.n_experts) * inst.elem_bytes
         if spans_members:
             for j in range(tp):
                 all_gather(
-                    rank_clock(w), rank_link(w), ring_scratch(w), j, tp, n_members, shard, inst.dp_latency, inst.dp_bytes_per_ns
+                    rank_clock(w),
+                    rank_link(w),
+                    ring_scratch(w),
+                    j,
+                    tp,
+                    n_members,
+                    shard,
+                    inst.dp_latency,
+                    inst.dp_bytes_per_ns,
                 )
             shard *= n_members
         for m in range(n_members):
-            all_gather(rank_clock(w), rank_link(w), ring_scratch(w), m * tp, 1, tp, shard, inst.tp_latency, inst.tp_bytes_per_ns)
+            all_gather(
+                rank_clock(w),
+                rank_link(w),
+                ring_scratch(w),
+                m * tp,
+                1,
+                tp,
+                shard,
+                inst.tp_latency,
+                inst.tp_bytes_per_ns,
+            )
     for m in range(n_members):
         for e in range(inst.local_ep):
             rows, activated = expert_load(w, inst, tokens, m * inst.local_ep + e)

@@ -96,11 +96,15 @@ BLOCK = np.dtype(_integers("users hash next previous"))
 """One KV block: requests that hold it, dense hash id (-1 none), neighbours in the free list."""
 
 STEP = np.dtype(
-    _integers("instance start end prefill_seqs chunk n_decode kv_sum tokens blocks_used running waiting")
+    _integers(
+        "instance start end prefill_seqs chunk kv_prefill n_decode kv_sum tokens seqs attention_ns blocks_used running waiting"
+    )
 )
 """One engine step as the log keeps it."""
 
-BUCKET = np.dtype(_integers("prompt_tokens generated running waiting blocks_used hit_tokens asked_tokens busy_ns"))
+BUCKET = np.dtype(
+    _integers("prompt_tokens generated running waiting blocks_used hit_tokens asked_tokens busy_ns")
+)
 """One interval of simulated time of one instance."""
 
 WORLD = np.dtype(

@@ -48,17 +48,7 @@ def account(w, i, b):
     inst, batch = instances(w)[i], batches(w)[b]
     if batch.dummy == 1:
         return
-    log_step(
-        w,
-        i,
-        batch.start,
-        batch.end,
-        batch.prefill_seqs,
-        batch.chunk,
-        batch.n_decode,
-        batch.kv_sum,
-        batch.tokens,
-    )
+    log_step(w, b)
     bucket = bucket_of(w, i, batch.end)
     generated, prompt = inst.generated, inst.prompt_tokens
     complete(w, b, batch.end)
@@ -96,7 +86,11 @@ def retire(w, p, i, now):
 def is_free(w, i, now):
     """Whether instance `i` can take a batch at `now`."""
     inst = instances(w)[i]
-    return inst.n_inflight < inst.pp and inst.pending_batch < 0 and (inst.n_inflight == 0 or inst.lead_free <= now)
+    return (
+        inst.n_inflight < inst.pp
+        and inst.pending_batch < 0
+        and (inst.n_inflight == 0 or inst.lead_free <= now)
+    )
 
 
 @internal

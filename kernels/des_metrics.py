@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.des_layout import buckets, gaps, instances, step_log
+from kernels.des_layout import batches, buckets, gaps, instances, step_log
 from kernels.jit import internal, kernel
 
 BINS_PER_E = 200.0
@@ -42,12 +42,14 @@ def gap_percentile(histogram, share):
 
 
 @internal
-def log_step(w, i, start, end, prefill_seqs, chunk, n_decode, kv_sum, tokens):
-    """Count one engine step and, while the log has room, keep it."""
+def log_step(w, b):
+    """Count the engine step that batch `b` was and, while the log has room, keep it."""
+    batch = batches(w)[b]
+    i = batch.instance
     inst = instances(w)[i]
     inst.n_steps += 1
-    inst.busy_ns += end - start
-    if prefill_seqs > 0 and n_decode > 0:
+    inst.busy_ns += batch.end - batch.start
+    if batch.prefill_seqs > 0 and batch.n_decode > 0:
         inst.mixed_steps += 1
     if w.n_log >= step_log(w).size:
         w.log_overflow += 1
@@ -55,13 +57,16 @@ def log_step(w, i, start, end, prefill_seqs, chunk, n_decode, kv_sum, tokens):
     step = step_log(w)[w.n_log]
     w.n_log += 1
     step.instance = i
-    step.start = start
-    step.end = end
-    step.prefill_seqs = prefill_seqs
-    step.chunk = chunk
-    step.n_decode = n_decode
-    step.kv_sum = kv_sum
-    step.tokens = tokens
+    step.start = batch.start
+    step.end = batch.end
+    step.prefill_seqs = batch.prefill_seqs
+    step.chunk = batch.chunk
+    step.kv_prefill = batch.kv_prefill
+    step.n_decode = batch.n_decode
+    step.kv_sum = batch.kv_sum
+    step.tokens = batch.tokens
+    step.seqs = batch.seqs
+    step.attention_ns = batch.attention_ns
     step.blocks_used = inst.n_blocks - inst.n_free
     step.running = inst.n_running
     step.waiting = inst.n_waiting

@@ -33,10 +33,7 @@ N_GRID = 72
 def is_single_rank(w, inst):
     """Whether a step of this instance is a plain sum of its layers."""
     return (
-        inst.tp == 1
-        and inst.pp == 1
-        and inst.ep_total == 1
-        and not (inst.role == PREFILL and w.compat == 1)
+        inst.tp == 1 and inst.pp == 1 and inst.ep_total == 1 and not (inst.role == PREFILL and w.compat == 1)
     )
 
 

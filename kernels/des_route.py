@@ -2,9 +2,28 @@
 
 import numpy as np
 
-from kernels.des_complete import pop_release, release_followers
-from kernels.des_layout import DECODE, HANDED_OVER, NEVER, NO_INSTANCE, PENDING, PREFILL, PROMPT_OVER_BUDGET, REJECTED, ROUTE_LOAD, ROUTE_RR, RUNNING, SESSION_BROKEN, TOO_LONG_FOR_CONTEXT, TOO_LONG_FOR_POOL, heap, instances, requests, running
 from kernels.des_blocks import ceil_div, grow, release
+from kernels.des_complete import pop_release, release_followers
+from kernels.des_layout import (
+    DECODE,
+    HANDED_OVER,
+    NEVER,
+    NO_INSTANCE,
+    PENDING,
+    PREFILL,
+    PROMPT_OVER_BUDGET,
+    REJECTED,
+    ROUTE_LOAD,
+    ROUTE_RR,
+    RUNNING,
+    SESSION_BROKEN,
+    TOO_LONG_FOR_CONTEXT,
+    TOO_LONG_FOR_POOL,
+    heap,
+    instances,
+    requests,
+    running,
+)
 from kernels.des_random import uniform
 from kernels.des_schedule import push_back
 from kernels.jit import internal

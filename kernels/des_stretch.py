@@ -86,7 +86,7 @@ def advance(w, p, i, b):
     if inst.stretch_steps >= inst.stretch_limit or somebody_came:
         return False
     now, n = batch.end, batch.n_items
-    log_step(w, i, batch.start, now, 0, 0, n, batch.kv_sum, n)
+    log_step(w, b)
     first = first_item(inst, b)
     if inst.stretch_steps == 1:
         for j in range(n):

@@ -48,7 +48,11 @@ def internal(function: F) -> F:
     """
     if not ENABLED:
         return function
-    compiled: Any = numba.njit(
-        nogil=True, fastmath=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)
-    return cast(F, compiled)
+    options: dict[str, Any] = {
+        "nogil": True,
+        "fastmath": False,
+        "error_model": "numpy",
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+    }
+    return cast(F, numba.njit(**options)(function))

@@ -9,19 +9,25 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 
 from kernels.jit import ENABLED, internal
 
+carray: Any = numba.carray  # type: ignore[attr-defined]
+
 
 @intrinsic
-def _pointer(typing_context, address):
+def _as_pointer(typing_context, address):
     def build(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
 
     return types.voidptr(types.int64), build
+
+
+_pointer: Any = _as_pointer
 
 
 def fields(names: str, n_axes: int) -> list[tuple[Any, ...]]:
@@ -54,7 +60,7 @@ def _plain_view(name: str, dtype: Any) -> Callable[..., Any]:
         n_bytes = int(np.prod(shape)) * record.itemsize
         if n_bytes == 0:
             return np.zeros(shape, record)
-        memory = (ctypes.c_char * n_bytes).from_address(int(w[name]))
+        memory: Any = (ctypes.c_char * n_bytes).from_address(int(w[name]))
         return np.frombuffer(memory, record).reshape(shape)
 
     return access

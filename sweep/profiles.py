@@ -92,14 +92,14 @@ def _attention(path: Path) -> dict[tuple[int, int], dict[int, tuple[Floats, Floa
     slices: dict[tuple[int, int], dict[int, tuple[Floats, Floats]]] = {}
     for (chunk, n_decode, kv_prefill), rows in frame.group_by(keys[:3], maintain_order=True):
         axis, time_ns = rows["kv_decode"].to_numpy().astype(float), _whole_ns(rows["time_us"])
-        slices.setdefault((int(chunk), int(n_decode)), {})[int(kv_prefill)] = (axis, time_ns)  # type: ignore[call-overload]
+        slices.setdefault((int(chunk), int(n_decode)), {})[int(kv_prefill)] = (axis, time_ns)
     return slices
 
 
 def _moe(path: Path) -> dict[int, Curve]:
     frame = _read_csv(path, ("tokens", "activated_experts", "time_us")).sort("tokens")
     return {
-        int(activated): Curve(rows["tokens"].to_numpy().astype(float), _whole_ns(rows["time_us"]))  # type: ignore[call-overload]
+        int(activated): Curve(rows["tokens"].to_numpy().astype(float), _whole_ns(rows["time_us"]))
         for (activated,), rows in frame.group_by("activated_experts")
     }
 
@@ -132,11 +132,13 @@ def _read_skew(profile: Profile, fit: dict[str, Any], tp: int, folder: Path) -> 
         if path.parent != folder or not path.is_file():
             raise UserError(f"skew_fit names {table}, which is not in the bundle", file=str(folder.parent))
         names = ("n_label", "skew_rate_label", "kv_big_label", "kp_label")
-        for row in _read_csv(path, ("pc", *names, "alpha")).iter_rows(named=True):
-            rows.append((int(row["pc"]), [str(row[n]) for n in names], float(row["alpha"])))
+        rows += [
+            (int(row["pc"]), [str(row[n]) for n in names], float(row["alpha"]))
+            for row in _read_csv(path, ("pc", *names, "alpha")).iter_rows(named=True)
+        ]
     for key, alpha in (entry.get("alpha_by_bucket") or {}).items():
-        pc, *parts = str(key).split("|")
-        rows.append((int(pc.removeprefix("pc=")), parts, float(alpha)))
+        first, *parts = str(key).split("|")
+        rows.append((int(first.removeprefix("pc=")), parts, float(alpha)))
     for pc, parts, alpha in rows:
         known = [part in of for part, of in zip(parts, labels, strict=True)]
         if all(known):
@@ -164,12 +166,22 @@ def read_profile(root: Path, hardware: str, model: str, variant: str, tp: int) -
     if not folder.is_dir():
         widths = sorted(p.name for p in base.glob("tp*"))
         raise UserError(
-            f"no operator profile for tp{tp}", file=str(base), field="tp_size", value=tp, allowed=", ".join(widths)
+            f"no operator profile for tp{tp}",
+            file=str(base),
+            field="tp_size",
+            value=tp,
+            allowed=", ".join(widths),
         )
     meta = _meta(base / "meta.yaml")
-    linear, sequence = _curves(folder / "dense.csv", "tokens"), _curves(folder / "per_sequence.csv", "sequences")
+    linear, sequence = (
+        _curves(folder / "dense.csv", "tokens"),
+        _curves(folder / "per_sequence.csv", "sequences"),
+    )
     if tp1.is_dir() and tp != 1:
-        stable_linear, stable_sequence = _curves(tp1 / "dense.csv", "tokens"), _curves(tp1 / "per_sequence.csv", "sequences")
+        stable_linear, stable_sequence = (
+            _curves(tp1 / "dense.csv", "tokens"),
+            _curves(tp1 / "per_sequence.csv", "sequences"),
+        )
         for name in TP_STABLE:
             if name in stable_linear:
                 linear[name] = stable_linear[name]
@@ -243,8 +255,8 @@ def _stack_alpha(profiles: list[Profile]) -> dict[str, NDArray[Any]]:
         values[i, : len(chunks[i])] = chunks[i]
         for axis in range(4):
             bins[i, axis, : len(profile.bins[axis])] = profile.bins[axis]
-        for (pc, *index), value in profile.alpha.items():
-            alpha[(i, chunks[i].index(pc), *index)] = value
+        for key, value in profile.alpha.items():
+            alpha[(i, chunks[i].index(key[0]), *key[1:])] = value
     default = np.array([p.alpha_default for p in profiles])
     alpha = alpha.reshape(len(profiles), width, n_bins**4)
     return {"alpha": alpha, "alpha_chunks": values, "alpha_bins": bins, "alpha_default": default}

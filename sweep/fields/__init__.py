@@ -23,6 +23,7 @@ from sweep.fields import (
     parallelism,
     precision,
     price,
+    serving_sim,
     speculation,
     traffic,
     workload,
@@ -47,6 +48,7 @@ FIELDS: tuple[Field, ...] = (
     *workload.FIELDS,
     *traffic.FIELDS,
     *des.FIELDS,
+    *serving_sim.FIELDS,
     *price.FIELDS,
 )
 

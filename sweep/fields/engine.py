@@ -43,7 +43,10 @@ FIELDS = (
         unit="tokens",
         auto="the engine's default (vllm 8192, 2048 below 70 GiB and on A100; sglang 2048 to 16384 by memory; trtllm 8192; atom 16384)",
         question=_Q,
-        seeds=(Seed("inferasim", "--max-num-batched-tokens", default=0),),
+        seeds=(
+            Seed("inferasim", "--max-num-batched-tokens", default=0),
+            Seed("llmservingsim", "--max-num-batched-tokens", default=2048),
+        ),
         moves=(*FIT, *SPEED),
         regime=True,
     ),
@@ -56,6 +59,7 @@ FIELDS = (
         unit="seqs",
         auto="the engine's default (vllm 1024, 256 below 70 GiB; sglang 4096; trtllm 2048)",
         question=_Q,
+        seeds=(Seed("llmservingsim", "--max-num-seqs", default=128),),
         moves=(*FIT, *SPEED),
     ),
     Field(
@@ -75,6 +79,10 @@ FIELDS = (
         kind="bool",
         default=True,
         question=_Q,
+        seeds=(
+            Seed("llmservingsim", "--enable-chunked-prefill"),
+            Seed("llmservingsim", "--no-enable-chunked-prefill", negated=True),
+        ),
         moves=(*SPEED, "reason"),
     ),
     Field(
@@ -85,7 +93,10 @@ FIELDS = (
         low=0,
         unit="tokens",
         question=_Q,
-        seeds=(Seed("inferasim", "--chunked-prefill-size"),),
+        seeds=(
+            Seed("inferasim", "--chunked-prefill-size"),
+            Seed("llmservingsim", "--long-prefill-token-threshold"),
+        ),
         moves=SPEED,
         regime=True,
     ),
@@ -130,7 +141,10 @@ FIELDS = (
         low_open=True,
         auto="the engine's default (vllm 0.90, from 0.21 on 0.92; sglang what its reserve leaves, 0.83 to 0.93; trtllm 0.90 of what is free; atom 0.90)",
         question=_M,
-        seeds=(Seed("inferasim", "--kv-cache-memory-fraction", zero=1.0),),
+        seeds=(
+            Seed("inferasim", "--kv-cache-memory-fraction", zero=1.0),
+            Seed("llmservingsim", "--npu-memory-utilization", default=0.9),
+        ),
         moves=(*FIT, *SPEED),
         regime=True,
     ),
@@ -142,7 +156,10 @@ FIELDS = (
         low=1,
         unit="tokens",
         question=_M,
-        seeds=(Seed("inferasim", "--kv-block-size", default=1, zero=1),),
+        seeds=(
+            Seed("inferasim", "--kv-block-size", default=1, zero=1),
+            Seed("llmservingsim", "--block-size"),
+        ),
         moves=(*KV, "reason", *SPEED),
     ),
     Field(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from kernels.dtypes import NAMES as DTYPES
 from sweep.fields.columns import EVERYTHING, KV, SPEED
-from sweep.fields.spec import Field, Seed
+from sweep.fields.spec import Field, Seed, Specification
 
 _Q = "In which precision?"
 CASTS = ("none", "bfloat16", "fp8", "mxfp4", "nvfp4")
 """Order is that of `kernels.cast.CAST_WIDTH_BYTES`."""
+
+
+def _seeds(specification: Specification, flag: str) -> tuple[Seed, ...]:
+    return (Seed(specification, flag),) if flag else ()
 
 
 def _dtype(
@@ -17,6 +21,7 @@ def _dtype(
     auto: str,
     seed: str = "",
     *,
+    simulated: str = "",
     moves: tuple[str, ...] = EVERYTHING,
     regime: bool = False,
 ) -> Field:
@@ -27,7 +32,7 @@ def _dtype(
         choices=DTYPES,
         auto=auto,
         question=_Q,
-        seeds=(Seed("inferasim", seed),) if seed else (),
+        seeds=(*_seeds("inferasim", seed), *_seeds("llmservingsim", simulated)),
         moves=moves,
         regime=regime,
     )
@@ -48,6 +53,7 @@ FIELDS = (
         "that a 4-bit format means the experts of a MoE model only; embedding, LM head and router keep theirs.",
         "the checkpoint's own formats",
         "--weight-dtype",
+        simulated="--dtype",
         regime=True,
     ),
     _dtype(
@@ -76,6 +82,7 @@ FIELDS = (
         "KV cache: its size and what decode attention reads.",
         "what the checkpoint asks for, else 16 bit",
         "--kv-cache-dtype",
+        simulated="--kv-cache-dtype",
         moves=(*KV, "reason", *SPEED, "kv_transfer_ms"),
         regime=True,
     ),

@@ -130,7 +130,12 @@ class _Reader:
         return self.check(key, self.required(key), low, low_open)
 
     def check(self, key: str, value: Any, low: float, low_open: bool) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e18:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or value != value
+            or abs(value) > 1e18
+        ):
             raise self.fail(key, "must be a number", value)
         if value < low or (low_open and value == low):
             raise self.fail(key, f"must be {'above' if low_open else 'at least'} {low:g}", value)
@@ -250,8 +255,7 @@ def parse_cluster(data: Any, file: str) -> ClusterConfig:
     instances: list[InstanceConfig] = []
     for index, node in enumerate(top.children("nodes", "num_nodes")):
         nodes.append(_node(node))
-        for instance in node.children("instances", "num_instances"):
-            instances.append(_instance(instance, index))
+        instances += [_instance(one, index) for one in node.children("instances", "num_instances")]
     _check_groups(instances, file)
     cluster = ClusterConfig(
         path=file,

@@ -301,9 +301,7 @@ def build_instance(
 def build_instances(cluster: ClusterConfig, defaults: Defaults, pricing: Pricing) -> list[Built]:
     """All instances of a cluster. Raises UserError where the cluster cannot serve."""
     profiles: dict[Any, Profile] = {}
-    built = [
-        build_instance(cluster, k, defaults, pricing, profiles) for k in range(len(cluster.instances))
-    ]
+    built = [build_instance(cluster, k, defaults, pricing, profiles) for k in range(len(cluster.instances))]
     roles = {one.config.role for one in built}
     if roles == {DECODE}:
         raise UserError("all instances are decode instances: nothing prefills", file=cluster.path)
@@ -316,7 +314,9 @@ def memory_report(built: Built) -> str:
     """One line on an instance's KV capacity, as it is printed at the start."""
     settings = built.instance.settings
     tokens = settings["n_blocks"] * settings["block_size"]
-    per_rank = 2 * built.shape.kv_dim * built.shape.n_layers * built.kv_bytes // (settings["tp"] * settings["pp"])
+    per_rank = (
+        2 * built.shape.kv_dim * built.shape.n_layers * built.kv_bytes // (settings["tp"] * settings["pp"])
+    )
     gib = tokens * per_rank / math.pow(2, 30)
     return (
         f"{settings['n_blocks']} KV blocks = {tokens} tokens, {gib:.2f} GiB per GPU "

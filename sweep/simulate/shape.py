@@ -102,3 +102,10 @@ def kv_blocks(
             value=utilization,
         )
     return blocks
+
+
+def stage_boundaries(n_layers: int, n_stages: int) -> list[int]:
+    """First layer of each pipeline stage but the first: an even split, the remainder to the stages before the last."""
+    base, extra = divmod(n_layers, n_stages)
+    sizes = [base + (1 if n_stages - 1 - extra <= stage < n_stages - 1 else 0) for stage in range(n_stages)]
+    return [sum(sizes[: stage + 1]) for stage in range(n_stages - 1)]

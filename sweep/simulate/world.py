@@ -149,7 +149,11 @@ def _tables(instances: list[Instance], table: NDArray[Any], n_requests: int) -> 
     if not profiles:
         profiles = [_no_profile()]
     max_tokens = int(min(table["budget"].max(), 2**17))
-    return stack(profiles, max_tokens, int(min(table["max_seqs"].max() + max_tokens, max_tokens, n_requests + max_tokens)))
+    return stack(
+        profiles,
+        max_tokens,
+        int(min(table["max_seqs"].max() + max_tokens, max_tokens, n_requests + max_tokens)),
+    )
 
 
 def _no_profile() -> Profile:
@@ -217,9 +221,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
 def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
     clock = np.zeros(1, record_type(WORLD))
     first = clock[0]
-    first["now"] = (
-        max(1, min(int(requests.arrival_ns[0]), options.first_alarm_ns)) if options.compat else 0
-    )
+    first["now"] = max(1, min(int(requests.arrival_ns[0]), options.first_alarm_ns)) if options.compat else 0
     first["n_requests"] = len(requests)
     first["n_static"] = options.closed_loop if options.closed_loop else requests.n_open
     first["n_released"] = first["n_static"]

@@ -1,0 +1,187 @@
+"""What `servesweep simulate` does: read, simulate, write, tell."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from kernels.des_layout import (
+    EXPERTS_BALANCED,
+    EXPERTS_RAND,
+    EXPERTS_RR,
+    ROUTE_LOAD,
+    ROUTE_RAND,
+    ROUTE_RR,
+)
+from sweep.errors import UserError
+from sweep.paths import conf_dir
+from sweep.simulate import outputs
+from sweep.simulate.cluster import ClusterConfig, read_cluster
+from sweep.simulate.heartbeat import heartbeats
+from sweep.simulate.instances import Built, Defaults, Pricing, build_instances, memory_report
+from sweep.simulate.runner import Outcome, request_frame, simulate, summary
+from sweep.simulate.world import RunOptions
+from sweep.traces.requests import Requests
+
+ROUTING = {"LOAD": ROUTE_LOAD, "RR": ROUTE_RR, "RAND": ROUTE_RAND}
+EXPERTS = {"BALANCED": EXPERTS_BALANCED, "RR": EXPERTS_RR, "RAND": EXPERTS_RAND}
+NS_PER_US, NS_PER_MS = 1e3, 1e6
+MOST_RECORDED_TOKENS = 200_000_000
+MOST_LOGGED_STEPS = 5_000_000
+
+
+def default_cluster() -> Path:
+    """The built-in cluster configuration: one node, one instance."""
+    return conf_dir() / "simulate" / "single_node_single_instance.json"
+
+
+def default_requests(n_instances: int) -> Requests:
+    """What runs without a dataset: 16 requests per instance, prompt 64, 64 generated, all at time 0."""
+    n = 16 * n_instances
+    return Requests(
+        np.zeros(n, np.int64), np.full(n, 64, np.int32), np.full(n, 64, np.int32), file_order=np.arange(n)
+    )
+
+
+def load_requests(options: argparse.Namespace, n_instances: int) -> Requests:
+    """The dataset of the command line."""
+    if options.dataset is None:
+        return default_requests(n_instances)
+    from sweep.traces.reader import read
+
+    trace = read(options.dataset, limit=options.num_reqs)
+    for note in trace.report.notes:
+        print(f"servesweep simulate: {note}", file=sys.stderr)
+    return trace.requests
+
+
+def defaults_of(options: argparse.Namespace) -> Defaults:
+    """Per-instance flags of the command line."""
+    return Defaults(**{name: getattr(options, name) for name in Defaults.__dataclass_fields__})
+
+
+def extras(options: argparse.Namespace) -> tuple[tuple[str, Any], ...]:
+    """Settings that every instance shares and that no cluster configuration names."""
+    return (
+        ("skip_prefill", int(options.skip_prefill and not options.compat)),
+        ("spec_tokens", int(options.speculative_num_tokens)),
+        ("spec_acceptance", options.speculative_acceptance_rate),
+        ("draft_cost", options.speculative_draft_cost_factor),
+        ("exclusive_prefill", int(options.exclusive_prefill)),
+        ("max_prefill_seqs", int(options.max_prefill_seqs)),
+        ("kv_pool_tokens", int(options.kv_cache_tokens)),
+        ("stream_interval", int(options.stream_interval)),
+        ("step_overhead_ns", (options.step_overhead_us or 0.0) * NS_PER_US),
+        ("mixed_overhead_ns", (options.mixed_step_overhead_us or 0.0) * NS_PER_US),
+        ("sequence_overhead_ns", (options.sequence_overhead_us or 0.0) * NS_PER_US),
+        ("request_overhead_ns", (options.request_overhead_ms or 0.0) * NS_PER_MS),
+    )
+
+
+def pricing_of(options: argparse.Namespace) -> Pricing:
+    """What prices the steps."""
+    if options.operator_profiles is not None and not options.operator_profiles.is_dir():
+        raise UserError("is not a folder", field="--operator-profiles", value=options.operator_profiles)
+    return Pricing(
+        profiles=options.operator_profiles,
+        fidelity=options.fidelity,
+        compat=options.compat,
+        expert_policy=EXPERTS[options.expert_routing_policy],
+        extra=extras(options),
+    )
+
+
+def run_options(options: argparse.Namespace, requests: Requests) -> RunOptions:
+    """What concerns the whole run."""
+    wants_tokens = options.output is not None or options.stream_interval > 1
+    wants_steps = any((options.steps, options.chrome_trace, options.plot, options.save_trace_text))
+    n_tokens = int(requests.osl.sum(dtype=np.int64))
+    if wants_tokens and n_tokens > MOST_RECORDED_TOKENS:
+        raise UserError(f"{n_tokens:,} output tokens are too many for a CSV with every gap; use --parquet")
+    return RunOptions(
+        policy=ROUTING[options.request_routing_policy],
+        compat=options.compat,
+        seed=options.seed,
+        record_tokens=wants_tokens,
+        log_steps=MOST_LOGGED_STEPS if wants_steps else 0,
+        bucket_ns=max(1, int(options.log_interval * 1e9)),
+        first_alarm_ns=max(1, int(options.log_interval * 1e9)),
+    )
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done:,} of {total:,} requests", end="" if done < total else "\n", file=sys.stderr)
+
+
+def write_outputs(
+    options: argparse.Namespace,
+    run_id: str,
+    outcome: Outcome,
+    frame: pl.DataFrame,
+    told: dict[str, Any],
+    built: list[Built],
+    cluster: ClusterConfig,
+) -> None:
+    """Every file that the command line asks for."""
+
+    def path(value: Path) -> Path:
+        return Path(str(value).replace("{run_id}", run_id))
+
+    if options.output is not None:
+        outputs.write_csv(outcome, frame, path(options.output))
+    if options.parquet is not None:
+        outputs.write_parquet(frame, path(options.parquet))
+    if options.summary is not None:
+        outputs.write_text(path(options.summary), json.dumps(told, indent=1) + "\n")
+    if options.steps is not None:
+        outputs.write_steps(outcome, path(options.steps))
+    if options.chrome_trace is not None:
+        outputs.write_chrome_trace(outcome, frame, path(options.chrome_trace))
+    if options.plot is not None:
+        from sweep.simulate.page import write_page
+
+        write_page(outcome, frame, path(options.plot))
+    if options.keep_inputs or options.save_trace_text:
+        from sweep.simulate.kept import keep_inputs
+
+        root = options.inputs_root or Path("results") / "runs" / run_id
+        keep_inputs(path(root), outcome, built, cluster, text=options.save_trace_text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulate as the command line says. Raises UserError for what a person got wrong."""
+    run_id = options.run_id or f"run_{int(time.time() * 1e6)}_{os.getpid()}"
+    cluster = read_cluster(options.cluster_config or default_cluster())
+    outputs.check_features(options, cluster)
+    built = build_instances(cluster, defaults_of(options), pricing_of(options))
+    requests = load_requests(options, len(built))
+    if options.log_level != "WARNING":
+        for k, one in enumerate(built):
+            print(f"Instance[{k}]: {memory_report(one)}", file=sys.stderr)
+    outcome = simulate([one.instance for one in built], requests, run_options(options, requests), _progress)
+    frame = request_frame(outcome, [one.config.model_name for one in built])
+    slo = {"ttft_ms": options.slo_ttft_ms, "tpot_ms": options.slo_tpot_ms, "e2e_ms": options.slo_e2e_ms}
+    told = summary(outcome, frame, {k: v for k, v in slo.items() if v is not None})
+    told["run_id"] = run_id
+    for line in heartbeats(outcome, built, cluster):
+        print(line, file=sys.stderr)
+    write_outputs(options, run_id, outcome, frame, told, built, cluster)
+    rejected = frame.filter(pl.col("status") != "finished")
+    if rejected.height:
+        reasons = rejected["reason"].unique().drop_nulls().to_list()
+        print(
+            f"servesweep simulate: {rejected.height} of {frame.height} requests did not finish: "
+            + "; ".join(reason or "left in the queue" for reason in reasons),
+            file=sys.stderr,
+        )
+    print(json.dumps(told) if options.json else outputs.summary_text(told))
+    return 0
