@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.layout import DERIVED
 from kernels.tables import TABLES
-from kernels.views import fields, view
+from kernels.views import fields, record_at, view
 
 PENDING, WAITING, RUNNING, HANDED_OVER, FINISHED, REJECTED = range(6)
 """State of a request."""
@@ -111,7 +111,9 @@ WORLD = np.dtype(
     _integers(
         # clock and counts of a run
         "now next_arrival n_requests n_static n_released n_done n_rejected heap_size n_events n_log log_overflow "
-        "rotation_new rotation_decode random compat tick_ns policy closed_loop bucket_ns"
+        "rotation_new rotation_decode random compat tick_ns policy closed_loop bucket_ns "
+        # addresses of this record and of the two compiled callbacks (`kernels.calls`)
+        "self launcher pricer"
     )
     # requests, instances, their batches in flight and the items of each, requests that run at each instance
     + fields("req inst batch items running", 1)
@@ -125,14 +127,14 @@ WORLD = np.dtype(
     + fields("token_ns log", 1)
     # (instances, intervals), (instances, bins)
     + fields("bucket gaps", 2)
-    # next event of each instance; residue lists; (instances, stages) when a stage is free; end of the
+    # next event of each instance; residue lists; batches that start together; (instances, stages) when a stage is free; end of the
     # host memory's last transaction per node; clock, link and scratch of each rank
-    + fields("event scratch", 1)
+    + fields("event scratch members", 1)
     + fields("stage_free", 2)
     + fields("node_free rank_clock rank_link ring_scratch", 1)
-    # pricing: operator tables; derived records and (instances, operators, columns) coefficients of the
+    # pricing: operator tables; input and derived records and (instances, operators, columns) coefficients of the
     # step kernel; (instances, sequences, contexts) decode steps already priced; scratch
-    + fields("tables d", 1)
+    + fields("tables p d", 1)
     + fields("c memo", 3)
     + fields("parts", 1)
 )
@@ -155,6 +157,7 @@ buckets = view("bucket", BUCKET, 2)
 gaps = view("gaps", np.float64, 2)
 events = view("event", np.int64)
 scratch = view("scratch", np.int64)
+members = view("members", np.int64)
 stage_free = view("stage_free", np.int64, 2)
 node_free = view("node_free", np.int64)
 rank_clock = view("rank_clock", np.int64)
@@ -165,3 +168,4 @@ derived = view("d", DERIVED)
 coefficients = view("c", np.float64, 3)
 memo = view("memo", np.float64, 3)
 parts = view("parts", np.float64)
+world_at = record_at(WORLD)

@@ -4,13 +4,11 @@ One turn takes the earliest event, routes what has arrived, applies the steps th
 schedule. Between two arrivals a lone engine runs its decode stretch without coming back here.
 """
 
-import numpy as np
-
 from kernels.des_complete import complete
-from kernels.des_layout import NEVER, batches, events, instances
+from kernels.des_layout import NEVER, batches, events, instances, members
 from kernels.des_metrics import bucket_of, log_step
 from kernels.des_poll import poll_ns
-from kernels.des_price import launch, launch_one
+from kernels.des_price import launch_one, launch_wave
 from kernels.des_route import next_arrival_ns, route
 from kernels.des_schedule import open_batch, schedule
 from kernels.des_stretch import advance, begin, settle
@@ -63,7 +61,7 @@ def account(w, i, b):
 
 
 @internal
-def retire(w, p, i, now):
+def retire(w, i, now):
     """Apply the batches of instance `i` that have ended by `now`, oldest first."""
     inst = instances(w)[i]
     for step in range(inst.pp):
@@ -73,7 +71,7 @@ def retire(w, p, i, now):
         if batch.live == 0 or batch.end > now:
             continue
         if inst.stretching == 1:
-            if advance(w, p, i, b):
+            if advance(w, i, b):
                 continue
             settle(w, i, b)
         batch.live = 0
@@ -94,7 +92,7 @@ def is_free(w, i, now):
 
 
 @internal
-def dispatch(w, p, i, now):
+def dispatch(w, i, now):
     """Let a free instance schedule; members of a data-parallel group hold their batch for the others."""
     inst = instances(w)[i]
     b = schedule(w, i, now)
@@ -103,7 +101,7 @@ def dispatch(w, p, i, now):
     if inst.group >= 0:
         inst.pending_batch = b
         return
-    launch_one(w, p, b, now)
+    launch_one(w, b, now)
     commit(w, i, b)
     begin(w, i, b)
     refresh_event(w, i)
@@ -125,7 +123,7 @@ def open_dummy(w, i, now):
 
 
 @internal
-def release_wave(w, p, group, now):
+def release_wave(w, group, now):
     """Start the batches of a data-parallel group once every member has one or is idle.
 
     All members are padded to the largest token count; padding is priced in the token-wise layers, not in attention.
@@ -142,27 +140,27 @@ def release_wave(w, p, group, now):
             return
     if pending == 0:
         return
-    members = np.empty(n, np.int64)
+    wave = members(w)
     m = 0
     for i in range(instances(w).size):
         if instances(w)[i].group != group:
             continue
         if instances(w)[i].pending_batch < 0:
             instances(w)[i].pending_batch = open_dummy(w, i, now)
-        members[m] = instances(w)[i].pending_batch
-        batch = batches(w)[members[m]]
+        wave[m] = instances(w)[i].pending_batch
+        batch = batches(w)[wave[m]]
         batch.seqs += largest - batch.tokens
         batch.tokens = largest
         m += 1
-    launch(w, p, members, n, now)
+    launch_wave(w, n, now)
     for m in range(n):
-        i = batches(w)[members[m]].instance
-        commit(w, i, members[m])
+        i = batches(w)[wave[m]].instance
+        commit(w, i, wave[m])
         refresh_event(w, i)
 
 
 @internal
-def turn(w, p, now):
+def turn(w, now):
     """Everything that happens at `now`."""
     compat = w.compat == 1
     w.now = now
@@ -170,26 +168,26 @@ def turn(w, p, now):
     route(w, now)
     for i in range(instances(w).size):
         if events(w)[i] <= now:
-            retire(w, p, i, now)
+            retire(w, i, now)
     if not compat:
         route(w, now)
     grouped = False
     for i in range(instances(w).size):
         inst = instances(w)[i]
         if (inst.n_running > 0 or inst.waiting_head >= 0) and is_free(w, i, now):
-            dispatch(w, p, i, now)
+            dispatch(w, i, now)
         grouped = grouped or inst.group >= 0
     if grouped:
         for i in range(instances(w).size):
             if instances(w)[i].group == i:
-                release_wave(w, p, i, now)
+                release_wave(w, i, now)
 
 
 @kernel
-def run(world, p, max_turns):
+def run(world, max_turns):
     """Simulate up to `max_turns` turns; True when nothing is left to happen.
 
-    `world` has shape (1,) and dtype `kernels.des_layout.WORLD`, `p` holds the input records of the instances.
+    `world` has shape (1,) and dtype `kernels.des_layout.WORLD`.
     """
     w = world[0]
     lone = instances(w).size == 1
@@ -197,7 +195,7 @@ def run(world, p, max_turns):
         arrival = next_arrival_ns(w)
         if lone and instances(w)[0].stretching == 1:
             b = instances(w)[0].batch_base
-            while batches(w)[b].end < arrival and advance(w, p, 0, b):
+            while batches(w)[b].end < arrival and advance(w, 0, b):
                 pass
             events(w)[0] = batches(w)[b].end
         if w.compat == 1:
@@ -205,6 +203,6 @@ def run(world, p, max_turns):
         now = min(arrival, events(w).min())
         if now == NEVER:
             return True
-        turn(w, p, max(now, w.now))
+        turn(w, max(now, w.now))
         w.n_events += 1
     return False

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels.calls import LAUNCH, PRICE, call_launch, call_price, callback
 from kernels.des_graph import run_graph, single_rank_step_ns
 from kernels.des_layout import (
     PREFILL,
@@ -11,14 +12,17 @@ from kernels.des_layout import (
     coefficients,
     derived,
     instances,
+    members,
     memo,
     parts,
     stage_free,
+    world_at,
 )
 from kernels.jit import internal
 from kernels.step import step_us
 from kernels.tables import batch_attention_ns
 from kernels.units import NS_PER_US
+from kernels.views import view
 
 GRID_PER_OCTAVE = 4.0
 """Decode steps are priced at four contexts per doubling and linearly between: the curve is smooth and nearly
@@ -54,58 +58,56 @@ def grid_context(k):
 
 
 @internal
-def decode_point_ns(w, p, i, n_seqs, k):
+def decode_point_ns(w, i, n_seqs, k):
     """A pure decode step of `n_seqs` sequences at grid point `k`, priced once and kept."""
     known = memo(w)[i, n_seqs, k]
     if np.isnan(known):
-        known = NS_PER_US * step_us(
-            p[i],
-            derived(w)[i],
-            coefficients(w)[i],
+        known = NS_PER_US * call_price(
+            w.pricer,
+            w.self,
+            i,
             float(n_seqs),
             n_seqs * grid_context(float(k)),
             1.0,
             0.0,
             0.0,
             0.0,
-            parts(w),
         )
         memo(w)[i, n_seqs, k] = known
     return known
 
 
 @internal
-def decode_ns(w, p, i, n_seqs, kv_sum):
+def decode_ns(w, i, n_seqs, kv_sum):
     """A pure decode step, linear between grid points of the mean context."""
     mean = max(kv_sum / n_seqs, GRID_FIRST)
     k = min(int(GRID_PER_OCTAVE * np.log2(mean / GRID_FIRST)), N_GRID - 2)
     low = grid_context(float(k))
     high = grid_context(float(k + 1))
-    before = decode_point_ns(w, p, i, n_seqs, k)
-    after = decode_point_ns(w, p, i, n_seqs, k + 1)
+    before = decode_point_ns(w, i, n_seqs, k)
+    after = decode_point_ns(w, i, n_seqs, k + 1)
     return before + (after - before) * (mean - low) / (high - low)
 
 
 @internal
-def step_kernel_ns(w, p, b):
+def step_kernel_ns(w, b):
     """Time of batch `b` by the step kernel, ns."""
     batch = batches(w)[b]
     i = batch.instance
     inst = instances(w)[i]
     if batch.chunk == 0 and inst.spec_tokens == 0 and batch.n_decode < memo(w).shape[1]:
-        return decode_ns(w, p, i, batch.n_decode, batch.kv_sum)
+        return decode_ns(w, i, batch.n_decode, batch.kv_sum)
     queries = (batch.tokens - batch.chunk) / batch.n_decode if batch.n_decode > 0 else 0.0
-    return NS_PER_US * step_us(
-        p[i],
-        derived(w)[i],
-        coefficients(w)[i],
+    return NS_PER_US * call_price(
+        w.pricer,
+        w.self,
+        i,
         float(batch.n_decode),
         float(batch.kv_sum),
         queries,
         float(batch.prefill_seqs),
         float(batch.chunk),
         float(batch.kv_prefill),
-        parts(w),
     )
 
 
@@ -149,49 +151,85 @@ def look_up_attention(w, b):
 
 
 @internal
-def launch_by_tables(w, members, n_members, now):
+def launch_by_tables(w, wave, n_members, now):
     """Operator tables: batches of one data-parallel group meet inside the graph."""
     for m in range(n_members):
-        look_up_attention(w, members[m])
-    batch = batches(w)[members[0]]
+        look_up_attention(w, wave[m])
+    batch = batches(w)[wave[0]]
     lead = instances(w)[batch.instance]
     if n_members == 1 and is_single_rank(w, lead):
         batch.end = now + single_rank_step_ns(w, lead, batch.tokens, batch.seqs, batch.attention_ns)
         batch.stage0_end = batch.end
     else:
-        run_graph(w, members, n_members, now)
+        run_graph(w, wave, n_members, now)
 
 
 @internal
-def launch_by_kernel(w, p, members, n_members, now):
+def launch_by_kernel(w, wave, n_members, now):
     """Step kernel: ranks of one group wait for the slowest of them."""
     slowest = 0.0
     for m in range(n_members):
-        slowest = max(slowest, step_kernel_ns(w, p, members[m]))
+        slowest = max(slowest, step_kernel_ns(w, wave[m]))
     for m in range(n_members):
-        run_stages(w, members[m], now, slowest)
+        run_stages(w, wave[m], now, slowest)
 
 
 @internal
-def launch(w, p, members, n_members, now):
-    """Start the batches of `n_members` instances together at `now`: fills `start`, `stage0_end` and `end`."""
+def launch(w, n_members, now):
+    """Start the first `n_members` batches of the list `members` together at `now`: fills `start`, `stage0_end`, `end`."""
+    wave = members(w)
     for m in range(n_members):
-        batches(w)[members[m]].start = now
-    if instances(w)[batches(w)[members[0]].instance].pricer == PRICE_TABLES:
-        launch_by_tables(w, members, n_members, now)
+        batches(w)[wave[m]].start = now
+    if instances(w)[batches(w)[wave[0]].instance].pricer == PRICE_TABLES:
+        launch_by_tables(w, wave, n_members, now)
     else:
-        launch_by_kernel(w, p, members, n_members, now)
+        launch_by_kernel(w, wave, n_members, now)
     for m in range(n_members):
-        batch = batches(w)[members[m]]
+        batch = batches(w)[wave[m]]
         inst = instances(w)[batch.instance]
         extra = host_overhead_ns(inst, batch) + int(draft_ns(inst, batch, float(batch.end - now)))
         batch.end += extra
         batch.stage0_end += extra
 
 
+@callback(LAUNCH)
+def launch_callback(world, n_members, now):
+    """`launch` for callers that hold its address."""
+    launch(world_at(world), n_members, now)
+    return 0
+
+
+def step_pricer(dtype):
+    """The step model as a callback, for input records of `dtype` (`sweep.fields.record_dtype`)."""
+    inputs = view("p", dtype)
+
+    @callback(PRICE)
+    def price(world, i, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prior):
+        w = world_at(world)
+        return step_us(
+            inputs(w)[i],
+            derived(w)[i],
+            coefficients(w)[i],
+            decode_seqs,
+            decode_context,
+            decode_queries,
+            prefill_seqs,
+            prefill_tokens,
+            prior,
+            parts(w),
+        )
+
+    return price
+
+
 @internal
-def launch_one(w, p, b, now):
+def launch_wave(w, n_members, now):
+    """Start the batches that `members` lists."""
+    call_launch(w.launcher, w.self, n_members, now)
+
+
+@internal
+def launch_one(w, b, now):
     """Start one batch on its own."""
-    members = np.empty(1, np.int64)
-    members[0] = b
-    launch(w, p, members, 1, now)
+    members(w)[0] = b
+    launch_wave(w, 1, now)

@@ -79,7 +79,7 @@ def begin(w, i, b):
 
 
 @internal
-def advance(w, p, i, b):
+def advance(w, i, b):
     """End one step of a stretch and start the next; False when the stretch is over (its last step just ended)."""
     inst, batch = instances(w)[i], batches(w)[b]
     somebody_came = (inst.idle_before == 1 and inst.waiting_head >= 0) or inst.n_running != batch.n_items
@@ -102,7 +102,7 @@ def advance(w, p, i, b):
     batch.kv_sum += n
     batch.kv_min += 1
     batch.kv_max += 1
-    launch_one(w, p, b, now)
+    launch_one(w, b, now)
     return True
 
 

@@ -99,3 +99,20 @@ def view(name: str, dtype: Any, n_axes: int = 1) -> Callable[..., Any]:
             return carray(_pointer(w[name]), (s[0], s[1], s[2], s[3]), dtype)
 
     return access
+
+
+def record_at(dtype: np.dtype) -> Callable[..., Any]:
+    """Accessor `f(address)` of one record."""
+    if not ENABLED:
+
+        def plain(address: int) -> Any:
+            memory: Any = (ctypes.c_char * dtype.itemsize).from_address(int(address))
+            return np.frombuffer(memory, record_type(dtype))[0]
+
+        return plain
+
+    @internal
+    def access(address):
+        return carray(_pointer(address), (1,), dtype)[0]
+
+    return access

@@ -48,7 +48,7 @@ def simulate(
     done = False
     while not done:
         before = (int(world["n_events"]), int(world["now"]))
-        done = bool(run_loop(world.record, world.inputs, TURNS_PER_SLICE))
+        done = bool(run_loop(world.record, TURNS_PER_SLICE))
         if progress is not None:
             progress(int(world["n_done"]), len(requests))
         if not done and (int(world["n_events"]), int(world["now"])) == before:

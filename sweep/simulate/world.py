@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels import des_blocks
+from kernels import des_blocks, des_price
 from kernels.coefficients import N_COEF, N_OPS
 from kernels.des_layout import BATCH, BLOCK, BUCKET, INSTANCE, ITEM, NEVER, REQUEST, STEP, WORLD
 from kernels.des_metrics import N_BINS
@@ -26,11 +27,12 @@ NS_PER_MS = 1_000_000
 
 
 class World:
-    """The record that the kernels work on, the instances' input records, and the arrays whose addresses it holds."""
+    """The record that the kernels work on, and the arrays whose addresses it holds."""
 
-    def __init__(self, record: NDArray[Any], inputs: NDArray[Any]) -> None:
+    def __init__(self, record: NDArray[Any]) -> None:
         self.record = record
-        self.inputs = inputs
+        record["self"] = record.ctypes.data
+        record["launcher"] = des_price.launch_callback.address
         self.arrays: dict[str, NDArray[Any]] = {}
         self.tables = np.zeros(1, TABLES)
 
@@ -181,8 +183,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         cells = -(-(requests.isl.astype(np.int64) + requests.osl) // min(sizes)) + 1
         req["block0"] = np.concatenate([[0], np.cumsum(cells)[:-1]])
         n_cells = int(cells.sum())
-    records = np.concatenate([_or_zeros(one.record, record_dtype()) for one in instances])
-    world = World(_clock(requests, options), records)
+    world = World(_clock(requests, options))
     n_inst, cap = len(inst), int(inst["running_cap"].max())
     ranks = int(inst["tp"].max()) * n_inst
     world.add(
@@ -202,17 +203,21 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         bucket=np.zeros((n_inst, options.n_buckets), BUCKET),
         gaps=np.zeros((n_inst, N_BINS)),
         event=np.full(n_inst, NEVER, np.int64),
+        members=np.zeros(n_inst, np.int64),
         scratch=np.zeros(max(sizes) + cap, np.int64),
         stage_free=np.zeros((n_inst, int(inst["pp"].max())), np.int64),
         node_free=np.zeros(int(inst["node"].max()) + 1, np.int64),
         rank_clock=np.zeros(ranks, np.int64),
         rank_link=np.zeros(ranks, np.int64),
         ring_scratch=np.zeros(ranks, np.int64),
+        p=np.concatenate([_or_zeros(one.record, record_dtype()) for one in instances]),
         d=np.concatenate([_or_zeros(one.derived, DERIVED) for one in instances]),
         c=np.stack([_or_empty(one.coefficients) for one in instances]),
         memo=np.full((n_inst, _memo_rows(instances, cap), N_GRID), np.nan),
         parts=np.zeros(N_PARTS),
     )
+    if any(one.record is not None for one in instances):
+        world.record["pricer"] = _step_pricer().address
     world.add_tables(_tables(instances, inst, len(requests)))
     des_blocks.reset(world.record)
     return world
@@ -232,6 +237,12 @@ def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
     first["tick_ns"] = NS_PER_MS
     first["bucket_ns"] = options.bucket_ns
     return clock
+
+
+@cache
+def _step_pricer() -> Any:
+    """The step model as a compiled callback; only simulations that it prices pay for loading it."""
+    return des_price.step_pricer(record_dtype())
 
 
 def _memo_rows(instances: list[Instance], cap: int) -> int:
