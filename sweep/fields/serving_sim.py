@@ -123,8 +123,8 @@ FIELDS = (
         "choice",
         _C,
         scope="cluster",
-        choices=("None", "CPU", "CXL"),
-        default="None",
+        choices=("CPU", "CXL"),
+        auto="no second tier",
     ),
     _switch(
         "enable_prefix_sharing",

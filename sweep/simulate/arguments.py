@@ -74,8 +74,8 @@ def _add(group: Any, field: Field) -> None:
         more["type"] = _choice(seed.flag, DTYPE_FLAGS[seed.flag])
         more["metavar"] = "|".join(DTYPE_FLAGS[seed.flag])
     elif field.kind == "choice":
-        more["type"] = _choice(seed.flag, field.choices)
-        more["metavar"] = "|".join(field.choices)
+        choices = field.choices if default is not None else ("None", *field.choices)
+        more.update(type=_choice(seed.flag, choices), metavar="|".join(choices), default=default or "None")
     elif field.kind in ("int", "float"):
         more["type"] = _number(field, seed)
         more["metavar"] = field.kind.upper()
