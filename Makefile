@@ -34,10 +34,10 @@ nightly: setup  ## the nightly planning job, on its built-in traffic
 	@$(BIN)/servesweep nightly job=default
 
 test: setup  ## the tests (minutes)
-	@$(BIN)/python -m pytest -m 'not long'
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not long'
 
 test-long: setup  ## the long tests too
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: setup  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .

@@ -93,6 +93,14 @@ class Grid:
     def labels(self) -> tuple[Label, ...]:
         return tuple(label for axis in self.axes for label in axis.labels)
 
+    def possible(self) -> dict[str, np.ndarray]:
+        """Every value that each input column takes somewhere in the grid."""
+        names = record_dtype().names or ()
+        values = {name: self.base[i : i + 1] for i, name in enumerate(names)}
+        for axis in self.axes:
+            values |= {column: np.unique(axis.table[:, i]) for i, column in enumerate(axis.columns)}
+        return values
+
     def strides(self) -> tuple[int, ...]:
         """Rows from one choice of an axis to the next."""
         return tuple(prod(self.radices[i + 1 :]) for i in range(len(self.axes)))

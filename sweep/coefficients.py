@@ -1,4 +1,4 @@
-"""Which efficiency coefficients price a run: the fidelity ladder's lower rungs."""
+"""Which efficiency coefficients price the accelerators of one run."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernels.coefficients import roofline_coefficients
-from sweep.fields.engine import ENGINES
+from sweep.catalog.hardware import hardware_index
+from sweep.fidelity import coefficients_for
 
 
 def coefficients(hardware: Sequence[str], level: str) -> npt.NDArray[np.float64]:
-    """Coefficients of accelerators, shape (len(hardware), engines, N_OPS, N_COEF).
+    """Coefficients of accelerators (catalogue names), shape (len(hardware), engines, N_OPS, N_COEF).
 
-    `level` is a choice of `fidelity.level`: the roofline is efficiency 1 throughout.
+    `level` is a choice of `fidelity.level`.
     """
-    if level != "roofline":
-        try:
-            from sweep.catalog.fitted import load_fitted
-        except ModuleNotFoundError:
-            pass
-        else:
-            return np.asarray(load_fitted(hardware).coefficients, dtype=np.float64)
-    ideal = roofline_coefficients()
-    return np.broadcast_to(ideal, (len(hardware), len(ENGINES), *ideal.shape)).copy()
+    return coefficients_for(level)[[hardware_index(name) for name in hardware]]

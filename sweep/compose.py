@@ -28,6 +28,7 @@ from sweep.axes import (
     scalar_axis,
     with_column,
 )
+from sweep.catalog.hardware import hardware_names
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import usd_in_table
 from sweep.errors import UserError, nearest
@@ -228,8 +229,23 @@ def _base_record(composition: Composition, axes: Mapping[str, Axis]) -> np.ndarr
 
 
 def _hardware_names(composition: Composition) -> tuple[str, ...]:
+    """Catalogue name of each accelerator whose coefficients apply: its own, or of the one it says it inherits from."""
     values = [composition.group_values("hardware", n) for n in composition.names("hardware")]
-    return tuple(str(v["name"]) for v in values)
+    return tuple(_measured_name(v) for v in values)
+
+
+def _measured_name(hardware: Values) -> str:
+    own, parent = str(hardware["name"]), str(hardware["inherits"] or "")
+    known = next((name for name in (own, parent) if name in hardware_names()), None)
+    if known is None:
+        raise UserError(
+            "is not in the catalogue, and does not say whose efficiencies it inherits",
+            field="hardware.name",
+            value=own,
+            allowed="hardware.inherits: a catalogue name",
+            near=nearest(parent or own, hardware_names()),
+        )
+    return known
 
 
 def preset_axes(loader: ConfigLoader, name: str, options: Sequence[str]) -> list[str]:

@@ -16,8 +16,13 @@ FILE = "manifest.json"
 PACKAGES = ("numpy", "numba", "polars", "hydra-core", "omegaconf", "joblib")
 
 
-def manifest(grid: Grid, summary: Summary, parts: dict[int, Path], run: dict[str, Any]) -> bytes:
-    """The manifest as JSON: versions, configuration, counts, parts with their checksums, and `run`'s own entries."""
+def manifest(
+    grid: Grid, summary: Summary, parts: dict[int, Path], inert: dict[str, str], run: dict[str, Any]
+) -> bytes:
+    """The manifest as JSON: versions, configuration, counts, parts with their checksums, and `run`'s own entries.
+
+    `inert` says of inputs that can change nothing in this run what they would need to matter.
+    """
     content = {
         "servesweep": __version__,
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
@@ -27,6 +32,9 @@ def manifest(grid: Grid, summary: Summary, parts: dict[int, Path], run: dict[str
         "overrides": list(grid.overrides),
         "axes": {label.name: _distinct(label.values) for label in grid.labels},
         "settings": grid.settings,
+        "inert_inputs": [
+            {"key": key, "needs": needs, "given": key in grid.given} for key, needs in inert.items()
+        ],
         "rows": grid.n_rows,
         "rows_by_reason": {reason or "ok": n for reason, n in summary.reasons.items()},
         "rows_with_a_price": summary.priced,

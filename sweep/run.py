@@ -20,6 +20,8 @@ from sweep.coefficients import coefficients
 from sweep.compilation import announced
 from sweep.errors import UserError
 from sweep.evaluate import BlockJob, Evaluator, run_blocks
+from sweep.fields import by_key
+from sweep.fields.inert import inert
 from sweep.frontier import FRONTIERS, Summary
 from sweep.manifest import FILE as MANIFEST
 from sweep.manifest import manifest
@@ -47,6 +49,11 @@ class Run:
         keep = str(self.grid.settings["output.keep"])
         return BlockJob(Evaluator(self.grid, fitted), self.block_rows, keep, self.folder / PARTS)
 
+    @cached_property
+    def inert(self) -> dict[str, str]:
+        """Inputs that can change no result of this grid, and what they would need."""
+        return inert(self.grid.possible(), by_key())
+
     @property
     def coefficients_digest(self) -> str:
         return hashlib.sha256(np.ascontiguousarray(self.job.evaluator.fitted).tobytes()).hexdigest()
@@ -58,16 +65,26 @@ def main(argv: Sequence[str]) -> int:
 
     overrides, config_dirs = _arguments(argv)
     grid = compose_grid(overrides, config_dirs=config_dirs)
-    run = start(grid)
-    finish(run, *evaluate(run))
+    carry_out(start(grid))
     return 0
 
 
 def resume(path: str | Path) -> int:
     """`servesweep resume DIR`: evaluates only the blocks that are missing or damaged."""
-    run = reopen(Path(path))
-    finish(run, *evaluate(run))
+    carry_out(reopen(Path(path)))
     return 0
+
+
+def carry_out(run: Run) -> None:
+    """Evaluate what is missing and finish; where that is cut short, say how to go on."""
+    try:
+        finish(run, *evaluate(run))
+    except OSError as error:
+        message = f"cannot be written: {error.strerror}; servesweep resume {run.folder} continues"
+        raise UserError(message, field="output.dir", value=run.folder) from None
+    except KeyboardInterrupt:
+        print(f"servesweep resume {run.folder} continues", file=sys.stderr)
+        raise
 
 
 def _arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
@@ -160,10 +177,13 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
     frame = frontier_frame(run, summary)
     write_atomic(run.folder / FRONTIER, parquet_bytes(frame))
     parts = sound_parts(run.folder / PARTS)
-    write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, figures))
+    write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, run.inert, figures))
     if run.grid.settings["output.report"]:
         _draw(run, summary, frame)
     print_best(frame, run.grid)
+    for key in run.grid.given:
+        if needs := run.inert.get(key):
+            print(f"note: {key} changes nothing here: it needs {needs}", file=sys.stderr)
     rate = figures["evaluated_rows"] / max(figures["seconds"], 1e-9)
     print(
         f"{run.grid.n_rows:,} rows, {summary.reasons.get('', 0):,} feasible, {summary.priced:,} with a price,"

@@ -13,7 +13,7 @@ from sweep.errors import UserError
 from sweep.fields import by_name, encode, record_dtype
 from sweep.fields.check import checked
 from sweep.fields.spec import Field
-from sweep.schema import field_by_key
+from sweep.schema import RUN_GROUPS, field_by_key
 
 FILE = "config.yaml"
 
@@ -47,15 +47,25 @@ def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
             base=_record(document["base"], file),
             axes=tuple(_read_axis(axis) for axis in document["axes"]),
             hardware=tuple(document["hardware"]),
-            settings=document["settings"],
+            settings=_settings(document["settings"]),
             overrides=tuple(document["overrides"]),
             given=tuple(document["given"]),
         )
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        sizes = {len(label.values) for axis in grid.axes for label in axis.labels} - set(grid.radices)
+        if sizes or not grid.axes or int(document["block_rows"]) < 1:
+            raise ValueError("axes and labels of different lengths, or no rows")
+    except (yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"is not the configuration of a run: {type(error).__name__} {error}", file=file
         ) from None
     return grid, document
+
+
+def _settings(content: dict[str, Any]) -> dict[str, Any]:
+    """Run settings, each checked; all must be there."""
+    fields = field_by_key()
+    wanted = [key for key, field in fields.items() if field.group in RUN_GROUPS]
+    return {key: checked(fields[key], content[key]) for key in wanted}
 
 
 def decoded(field: Field | None, value: float) -> Any:

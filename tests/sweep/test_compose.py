@@ -101,6 +101,16 @@ def test_the_hardware_index_follows_the_hardware_axis(tree: Path) -> None:
     assert sorted(set(rows["engine"])) == [0, 2]
 
 
+def test_an_accelerator_of_ones_own_inherits_efficiencies(tree: Path) -> None:
+    _write(tree / "hardware" / "mine.yaml", "name: mine\ninherits: h200_sxm\nhbm_gib: 200\n")
+    grid = composed(tree, "hardware=h100_sxm,mine")
+    assert grid.hardware == ("h100_sxm", "h200_sxm")
+    assert rows_of(grid)["hbm_gib"].tolist()[1] == 200
+    _write(tree / "hardware" / "alone.yaml", "name: alone\nhbm_gib: 200\n")
+    with pytest.raises(UserError, match=r"alone.*inherits"):
+        composed(tree, "hardware=alone")
+
+
 def test_null_in_a_sweep_is_auto(tree: Path) -> None:
     rows = rows_of(composed(tree, "engine.max_num_batched_tokens=null,2048"))
     assert np.isnan(rows["max_num_batched_tokens"][0]) and rows["max_num_batched_tokens"][1] == 2048

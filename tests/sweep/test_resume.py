@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +19,7 @@ from sweep.errors import UserError
 from sweep.evaluate import run_blocks
 from sweep.hydra_sweeper import compose_grid
 from sweep.run import Run, evaluate, finish, reopen, resume, start
+from sweep.saved import dumped, loaded
 
 OVERRIDES = (
     "model=llama_3_1_8b,qwen3_32b",
@@ -113,6 +117,37 @@ def test_a_configuration_that_is_not_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("servesweep: 0.1.0\naxes: 3\n")
     with pytest.raises(UserError, match="is not the configuration of a run"):
         resume(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    grid = compose_grid(["model=llama_3_1_8b", "workload.concurrency=1,2"])
+    content: dict[str, Any] = yaml.safe_load(dumped(grid, {"block_rows": 5}))
+    return content
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_configuration_with_anything_changed_is_read_or_refused(
+    document: dict[str, Any], data: st.DataObject
+) -> None:
+    whole = copy.deepcopy(document)
+    keys = data.draw(
+        st.sampled_from(
+            [["axes", 0, "sets"], ["axes", 1, "labels"], ["base"], ["settings"], ["block_rows"], []]
+        )
+    )
+    junk = st.one_of(
+        st.none(), st.integers(-3, 3), st.text(max_size=3), st.lists(st.integers(), max_size=2), st.just({})
+    )
+    target = whole
+    for key in keys[:-1]:
+        target = target[key]
+    target[keys[-1] if keys else data.draw(st.sampled_from(sorted(whole)))] = data.draw(junk)
+    try:
+        loaded(yaml.safe_dump(whole).encode(), "config.yaml")
+    except UserError as error:
+        assert len(str(error).splitlines()) == 1
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:

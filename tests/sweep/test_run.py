@@ -112,6 +112,19 @@ def test_the_manifest_counts_every_row_once(run: Run) -> None:
     assert {"python", "numpy", "numba", "polars", "hydra-core"} <= set(content["versions"])
 
 
+def test_an_input_that_changes_nothing_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "model=llama_3_1_8b",
+        "moe.ep_load_balance=1.5",
+        f"output.dir={tmp_path / 'r'}",
+        "output.report=false",
+    ]
+    assert main(arguments) == 0
+    assert "moe.ep_load_balance changes nothing here" in capsys.readouterr().err
+    told = json.loads((tmp_path / "r" / "manifest.json").read_text())["inert_inputs"]
+    assert [entry["needs"] != "" for entry in told if entry["key"] == "moe.ep_load_balance"] == [True]
+
+
 def test_axes_that_do_not_resolve_again_are_not_read_by_resolve() -> None:
     kernels = Path(evaluate_module.__file__).parent.parent / "kernels"
     resolved = "".join((kernels / f"{name}.py").read_text() for name in ("resolve", "memory", "params"))
