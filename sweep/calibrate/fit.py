@@ -59,8 +59,13 @@ CASTLESS = ("gemm_bf16", "gemm_int4_wo")
 """GEMMs that take the activation as it is: no cast passes."""
 CAST_COLUMN = 7
 
+STREAMING = ("decode_gqa", "decode_gqa_fp8_kv")
+STREAMING_COMPUTE: tuple[tuple[int, float, float], ...] = ((0, 0.15, 1.0), (4, 0.0, 64.0))
+"""(column, lower, upper): decode of grouped queries streams its cache. Without these bounds a fit may explain slow
+streams by slow compute, which goes wrong on an accelerator with another ratio of the two."""
+
 COMMON_COLUMNS = 3
-FEW_POINTS = 150
+FEW_POINTS = 80
 """Below so many points only efficiencies and overhead are fitted; the operator's own columns are a relative's."""
 FEWEST_POINTS = 15
 ERRATIC = 0.3
@@ -98,6 +103,9 @@ def bounds(op: str) -> tuple[Floats, Floats, Floats]:
     start, low, high = (np.array(column) for column in zip(*COLUMNS[operator_class(op)], strict=True))
     if op in CASTLESS:
         start[CAST_COLUMN] = high[CAST_COLUMN] = 0.0
+    if op in STREAMING:
+        for column, lower, upper in STREAMING_COMPUTE:
+            low[column], high[column] = lower, upper
     return start, low, high
 
 
@@ -191,7 +199,7 @@ def fit_operator(samples: Samples, record: np.record, relative: Floats | None = 
     common_only = len(samples) < FEW_POINTS
     if common_only and relative is None:
         relative = bounds(samples.op)[0]
-    row = fit_row(samples, record, relative, common_only)
+    row = fit_row(samples, record, relative if common_only else None, common_only)
     errors = log_errors(samples, record, row)
     held_out = held_out_errors(samples, record, row, common_only)
     if not held_out.size:
