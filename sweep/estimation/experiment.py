@@ -159,6 +159,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: Any, file: str, name: str) -> float:
-    if not 0.0 <= float(value) < 1e12:
+    if not 0.0 <= float(value) < 1e18:
         raise UserError("is out of range", file=file, field=name, value=value, allowed=">= 0")
     return float(value)
