@@ -256,17 +256,35 @@ def all_reduce_exposed_us(message_bytes, overlap, compute_us, p, d, c):
     return t * exposed_share(overlap, compute_us, t)
 
 
+@inlined
+def sends_to_experts(p, d):
+    """Whether tokens travel all-to-all to the ranks of their experts and back."""
+    asked = p.enable_deepep > 0.0 or p.sync_free_stage > 0.0 or p.ep_a2a_algo > 0.0
+    return asked and d.moe_ep > 1.0
+
+
+@kernel
+def expert_sum_exposed_us(message_bytes, overlap, compute_us, p, d, c):
+    """Exposed time of the collective that ends a MoE layer, us: partial sums of the TP ranks meet in an all-reduce.
+
+    After an all-to-all each rank has finished outputs of its share of the tokens: they are only gathered.
+    """
+    if not sends_to_experts(p, d) or p.comm_model > 0.0:
+        return all_reduce_exposed_us(message_bytes, overlap, compute_us, p, d, c)
+    t = all_gather_us(message_bytes, p.tp, p, c) * all_reduce_factor(p)
+    return t * exposed_share(overlap, compute_us, t)
+
+
 @kernel
 def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
     """Exposed time of moving tokens to their experts and back in one MoE layer, us.
 
     Without attention DP every rank of the group already has all tokens: partial sums meet in the all-reduce that
-    follows. Under attention DP tokens are gathered and scattered over the DP ranks, or, with DeepEP, sent
-    all-to-all to the ranks that hold their experts (dispatch 1 byte per element where experts are fp8, combine 16 bit).
+    follows. Under attention DP tokens are gathered and scattered over the DP ranks. Where the user asks for an
+    all-to-all (DeepEP, SyncFree, a forced algorithm), each rank sends its share of the tokens to the ranks that hold
+    their experts (dispatch 1 byte per element where experts are fp8, combine 16 bit).
     """
-    if p.attention_dp <= 1.0:
-        return 0.0
-    if p.enable_deepep > 0.0 or p.sync_free_stage > 0.0 or p.ep_a2a_algo > 0.0:
+    if sends_to_experts(p, d):
         # Distinct ranks among K uniform draws: a token goes to each of its ranks once.
         reached = d.moe_ep * (1.0 - (1.0 - 1.0 / d.moe_ep) ** p.experts_per_token)
         width = min(2.0, WIDTH_BYTES[int(d.expert_dtype)]) if WIDTH_BYTES[int(d.expert_dtype)] >= 1.0 else 1.0
@@ -276,6 +294,8 @@ def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
         if p.comm_model > 0.0:
             return t + 2.0 * BUILTIN_ALL_TO_ALL_US
         t *= all_to_all_factor(p)
+    elif p.attention_dp <= 1.0:
+        return 0.0
     else:
         total_bytes = tokens * p.attention_dp * p.hidden_size * d.act_width
         t = all_gather_us(total_bytes, p.attention_dp, p, c) + reduce_scatter_us(
@@ -318,7 +338,7 @@ def moe_layer_us(tokens, p, d, c):
     touched = touched_experts(all_tokens, p) / d.moe_ep
     touched = min(d.experts_local, max(touched, min(1.0, routings)))
     # An all-to-all hands a rank the pairs of its own experts; otherwise it sorts through those of all tokens
-    dispatched = p.attention_dp > 1.0 and d.moe_ep > 1.0
+    dispatched = (p.attention_dp > 1.0 and d.moe_ep > 1.0) or sends_to_experts(p, d)
     pairs = routings if dispatched else all_tokens * p.experts_per_token
     experts = moe_us(
         pairs,
@@ -498,7 +518,7 @@ def step_us(
         moe = d.moe_layers * experts
         other += d.moe_layers * moe_other
         ep_comm = d.moe_layers * expert_exchange_us(tokens, overlap, experts + router_gemm, p, d, c)
-        tp_comm += d.moe_layers * all_reduce_exposed_us(hidden_bytes, overlap, experts, p, d, c)
+        tp_comm += d.moe_layers * expert_sum_exposed_us(hidden_bytes, overlap, experts, p, d, c)
 
     if cast_is_given(p):
         routings = tokens * p.attention_dp * p.experts_per_token / d.moe_ep

@@ -9,6 +9,7 @@ from typing import Any
 from sweep.catalog.hardware import HardwareEntry, resolve_hardware
 from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
+from sweep.compilation import announced
 from sweep.coverage import coverage_values
 from sweep.errors import UserError, nearest
 from sweep.estimation.rules import Deployment
@@ -66,7 +67,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     record, notes = input_record(asked, model, hardware)
     table = _coefficients(hardware.name, fidelity)
     ceiling = "workload.concurrency" not in asked.by_hand
-    evaluated = evaluate(record, table)
+    with announced():
+        evaluated = evaluate(record, table)
     if ceiling and evaluated.results["max_concurrency"][0] >= 1.0:
         record["concurrency"] = sustainable_concurrency(record, evaluated)
         evaluated = evaluate(record, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -43,7 +44,8 @@ class Expect:
     """What must happen when the field goes from `low` to `high` with `given` set.
 
     `column` moves "up" or "down" (or "change"s, or stays the "same"); the generated feature test reads this. `given`
-    are short names and values of the setting in which the input matters, on top of the test's deployment.
+    are short names and values of the setting in which the input matters, on top of the test's deployment;
+    `model` and `hardware` are names of the catalogue.
     """
 
     low: Any
@@ -51,6 +53,17 @@ class Expect:
     column: str
     direction: Literal["up", "down", "change", "same"]
     given: tuple[tuple[str, Any], ...] = ()
+
+
+def _expects(direction: Literal["up", "down", "change", "same"]) -> Callable[..., Expect]:
+    def expect(column: str, low: Any, high: Any, **given: Any) -> Expect:
+        return Expect(low, high, column, direction, tuple(given.items()))
+
+    return expect
+
+
+rises, falls, changes, stays = (_expects("up"), _expects("down"), _expects("change"), _expects("same"))
+"""What `column` does when the field goes from `low` to `high` with `given` set: `rises("tpot_ms", 1, 2, tp=4)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +90,6 @@ class Field:
     question: str = ""
     seeds: tuple[Seed, ...] = ()
     moves: tuple[str, ...] = ()
-    expect: tuple[Expect, ...] = ()
     regime: bool = False
     column: bool = True
 
