@@ -83,7 +83,7 @@ FIELDS = (
             Seed("llmservingsim", "--enable-chunked-prefill"),
             Seed("llmservingsim", "--no-enable-chunked-prefill", negated=True),
         ),
-        moves=(*SPEED, "reason"),
+        moves=(*SPEED, "reason", "kv_transfer_ms"),
     ),
     Field(
         key="engine.chunked_prefill_size",
@@ -214,6 +214,6 @@ FIELDS = (
         kind="bool",
         default=True,
         question=_M,
-        moves=("reason", *SPEED),
+        moves=("reason", *SPEED, "kv_transfer_ms"),
     ),
 )

@@ -77,7 +77,7 @@ EXPECTED: Mapping[str, tuple[Expect, ...]] = MappingProxyType(
             stays("weights_mlp_gib_per_gpu", "bfloat16", "fp8"),
         ),
         "precision.expert_dtype": (
-            falls("step_moe_ms", "bfloat16", "fp8", **_MOE),
+            falls("step_moe_ms", "bfloat16", "fp8_block", **_MOE),
             falls("weights_experts_gib_per_gpu", "bfloat16", "fp8", **_MOE),
             stays("weights_attention_gib_per_gpu", "bfloat16", "fp8", **_MOE),
         ),

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
+from deployments import record_of
 
 from kernels.layout import RESULT_COLUMNS
-from sweep.catalog.hardware import hardware_index, resolve_hardware
-from sweep.catalog.models import resolve_model
 from sweep.evaluation import evaluate
 from sweep.fidelity import coefficients_for
-from sweep.fields import by_key, by_name
-from sweep.fields.expectations import BASE, EXPECTED
+from sweep.fields import by_key
+from sweep.fields.expectations import EXPECTED
 from sweep.fields.spec import Expect, Field
-from sweep.records import default_records, set_values
 
 SAME = 1e-9
 CASES = [(key, i) for key, expected in EXPECTED.items() for i in range(len(expected))]
-
-
-def record_of(values: dict[str, Any]) -> np.ndarray:
-    """The record of a deployment given by short names; `model` and `hardware` are names of the catalogue."""
-    known = by_name()
-    record = default_records(1)
-    hardware = resolve_hardware(values["hardware"])
-    catalogue = {"model": resolve_model(values["model"]).fields, "hardware": hardware.fields}
-    for group, fields in catalogue.items():
-        set_values(record[0], {n: v for n, v in fields.items() if n in known and known[n].group == group})
-    record["hardware_index"] = hardware_index(hardware.name)
-    set_values(record[0], {n: v for n, v in values.items() if n not in catalogue})
-    for name, value in values.items():
-        if value is None:
-            record[name] = np.nan
-    return record
 
 
 @cache
@@ -45,8 +26,8 @@ def results() -> np.ndarray:
     for key, i in CASES:
         case = EXPECTED[key][i]
         name = key.rsplit(".", 1)[-1]
-        setting = {"usd_per_gpu_hour": 2.0, **BASE, **dict(case.given)}
-        rows += [record_of({**setting, name: value}) for value in (case.low, case.high)]
+        setting = {"usd_per_gpu_hour": 2.0, **dict(case.given)}
+        rows += [record_of(**{**setting, name: value}) for value in (case.low, case.high)]
     return evaluate(np.concatenate(rows), coefficients_for("fitted")).results
 
 
