@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deployments import evaluated, priced, record_of, swept
 
 from kernels.collectives import all_reduce_us, all_to_all_us
 from kernels.experts import coverage_at
 from kernels.layout import RESULT_COLUMNS
 from sweep.fidelity import coefficients_for
 from sweep.fields.engine import ENGINES
+from tests.deployments import evaluated, priced, record_of, swept
 
 OSS = {"model": "gpt_oss_120b", "hardware": "mi355x", "osl": 256, "concurrency": 64, "load": "static"}
 DEEPSEEK = {
@@ -42,7 +42,7 @@ def test_the_context_curve_grows_at_least_4_4_fold_from_1k_to_64k() -> None:
 
 
 def test_wider_tensor_parallelism_shortens_a_decode_step_and_halves_memory_per_rank() -> None:
-    one, four, eight = swept("tp", (1, 4, 8), **OSS)
+    one, four, eight = priced(OSS, {**OSS, "tp": 4, "moe_ep": 4}, {**OSS, "tp": 8, "moe_ep": 8})
     assert eight["step_ms"] < one["step_ms"]
     per_rank = [row["weights_gib_per_gpu"] for row in (four, eight)]
     assert 1.7 <= per_rank[0] / per_rank[1] <= 2.3
@@ -89,9 +89,9 @@ def test_router_coverage_is_flat_outside_the_measured_curve() -> None:
 def test_collectives_grow_with_the_message_and_small_ones_are_latency() -> None:
     p = record_of(hardware="mi355x")[0]
     c = coefficients_for("fitted")[int(p["hardware_index"]), ENGINES.index("vllm")]
-    exchange = [all_to_all_us(size, 8.0, 0.0, p, c) for size in (1 * KIB, 64 * KIB, 4 * MIB, 64 * MIB)]
+    exchange = [all_to_all_us(size, 8.0, 0.0, p, c) for size in (1 * KIB, 64 * KIB, 64 * MIB, 1024 * MIB)]
     assert exchange == sorted(exchange)
-    assert exchange[1] < 1.5 * exchange[0] and exchange[3] > 8.0 * exchange[2]
+    assert exchange[1] < 1.5 * exchange[0] and exchange[3] > 12.0 * exchange[2]
     assert all_reduce_us(1.5 * MIB, 8.0, 0.0, p, c) == pytest.approx(25.0, rel=0.5)
 
 
@@ -150,7 +150,7 @@ def test_report_37_tpot_is_what_remains_of_end_to_end_after_the_first_token() ->
 
 
 def test_report_39_tpot_grows_with_the_context() -> None:
-    rows = swept("isl", (320, 2048, 8192), concurrency=1, load="static")
+    rows = swept("isl", (320, 2048, 8192), concurrency=16, load="static")
     assert (np.diff(rows["tpot_ms"]) > 0.0).all()
     share = rows["step_attention_ms"] / rows["step_ms"]
     assert share[2] > 2.0 * share[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deployments import evaluated, priced, record_of, swept
 
 from kernels.batching import prompt_chunk
 from kernels.dtypes import MXFP4, MXFP8, WIDTH_BYTES
@@ -19,6 +18,7 @@ from sweep.estimation.price import estimate
 from sweep.estimation.rules import deployment
 from sweep.fields.dtype_names import canonical
 from sweep.fields.inert import inert, of_record
+from tests.deployments import evaluated, priced, record_of, swept
 
 MOE = {"model": "qwen3_30b_a3b", "hardware": "h200_sxm"}
 OSS = {"model": "gpt_oss_120b", "hardware": "mi355x"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deployments import evaluated, record_of
 
 from sweep.fields import by_key
 from sweep.fields.inert import RULES, inert, of_record
 from sweep.hydra_sweeper import compose_grid
+from tests.deployments import evaluated, record_of
 
 
 @pytest.mark.parametrize(

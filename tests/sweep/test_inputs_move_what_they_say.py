@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from deployments import record_of
 
 from kernels.layout import RESULT_COLUMNS
 from sweep.evaluation import evaluate
@@ -14,6 +13,7 @@ from sweep.fidelity import coefficients_for
 from sweep.fields import by_key
 from sweep.fields.expectations import EXPECTED
 from sweep.fields.spec import Expect, Field
+from tests.deployments import record_of
 
 SAME = 1e-9
 CASES = [(key, i) for key, expected in EXPECTED.items() for i in range(len(expected))]

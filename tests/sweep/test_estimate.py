@@ -1,0 +1,124 @@
+"""`servesweep estimate`: the report, the object for programs, verdicts and warnings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from sweep.cli import EXIT_INPUT, main
+
+LLAMA = ("--model", "llama_3_1_8b", "--hardware", "h100_sxm", "--max-concurrency", "32")
+SECTION_9 = (
+    "status reason ttft_ms tpot_ms e2e_ms output_tok_s_per_gpu total_tok_s_per_gpu weights_gib_per_gpu weights_gib "
+    "kv_capacity_tokens kv_capacity_tokens_total max_concurrency over_ceiling usd_per_m_input usd_per_m_output "
+    "usd_per_m_total bound"
+).split()
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = main(["estimate", *argv])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
+    status, out, _ = run(capsys, *argv, "--json")
+    assert status == 0
+    return dict(json.loads(out))
+
+
+def test_the_report_shows_memory_by_class_performance_step_split_and_pollution_twice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, _ = run(capsys, *LLAMA, "--tp", "2")
+    assert status == 0
+    text = " ".join(out.split())
+    for words in (
+        "llama_3_1_8b on 2 x h100_sxm (TP2)",
+        "attention",
+        "dense MLPs",
+        "LM head",
+        "KV cache",
+        "TTFT",
+        "TPOT",
+        "interactivity",
+        "all-reduce, exposed",
+        "exposed communication",
+        "of decode time is in steps with prefill",
+        "above pure decode",
+        "$/M tokens",
+    ):
+        assert words in text, words
+
+
+def test_the_object_has_the_names_of_the_tables_and_its_parts_add_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = answer(capsys, *LLAMA)
+    assert [name for name in SECTION_9 if name not in found] == []
+    assert sum(found["step_ms_by_part"].values()) == pytest.approx(found["step_ms"])
+    assert sum(found["memory"]["weights_by_class_gib"].values()) == pytest.approx(found["weights_gib"])
+
+
+def test_the_inference_mode_selects_the_projection(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = answer(capsys, *LLAMA, "--inference-mode", "memory")
+    performance = answer(capsys, *LLAMA, "--inference-mode", "performance")
+    assert "tpot_ms" not in memory and "memory" in memory
+    assert "tpot_ms" in performance and "kv_pool_gib_per_gpu" not in performance
+
+
+def test_what_does_not_fit_has_a_verdict_and_the_smallest_changes_that_would_make_it_fit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, _ = run(capsys, "--model", "llama_3_1_70b", "--hardware", "h100_sxm")
+    assert status == 0
+    assert "does not fit" in out and "would fit with" in out and "parallelism.tp=" in out
+    found = answer(capsys, "--model", "llama_3_1_70b", "--hardware", "h100_sxm")
+    assert found["status"] == "infeasible" and found["tpot_ms"] is None and found["memory"]["remedies"]
+
+
+def test_an_input_set_by_hand_that_changes_nothing_is_a_warning_under_its_own_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, _, err = run(capsys, *LLAMA, "--ep-load-balance", "1.5")
+    assert status == 0
+    assert (
+        err.strip()
+        == "servesweep estimate: --ep-load-balance changes nothing here: it needs a model with experts"
+    )
+
+
+def test_the_roofline_is_never_slower_than_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, *LLAMA, "--fidelity", "roofline")["tpot_ms"] < answer(capsys, *LLAMA)["tpot_ms"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--model", "lama_3_1_8b", "--hardware", "h100_sxm"), "llama_3_1_8b"),
+        (("--model", "llama_3_1_8b", "--hardware", "h1000"), "h100"),
+        ((*LLAMA, "--tensor-parallel", "2"), "--tensor-parallel"),
+        ((*LLAMA, "--fidelity", "tables"), "--fidelity"),
+        ((*LLAMA, "--config", "absent.yaml"), "absent.yaml"),
+        ((*LLAMA, "--moe-router-coverage", "absent.json"), "absent.json"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_status_2(
+    argv: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, *argv)
+    assert status == EXIT_INPUT and out == ""
+    assert len(err.strip().splitlines()) == 1 and words in err
+
+
+def test_help_loads_no_compiler_and_no_table_library() -> None:
+    script = (
+        "import sys; from sweep.estimation.arguments import build; build().format_help(); "
+        "print(sorted({'numba', 'polars', 'hydra', 'rich', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
