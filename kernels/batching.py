@@ -176,7 +176,7 @@ def follow_waves(
         if wave == 0 or (lockstep and exclusive):
             ttft = opening
         elif lockstep:
-            ttft = max(alone, bunch * full if bunch > 1.0 else 1.5 * full)
+            ttft = max(alone, bunch * full if bunch > 1.0 else min(1.5, 0.5 + 0.5 * clients) * full)
         else:
             ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
             crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
