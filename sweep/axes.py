@@ -113,14 +113,6 @@ class Grid:
         """Choice index of each axis for row numbers `rows`."""
         return [rows // stride % radix for stride, radix in zip(self.strides(), self.radices, strict=True)]
 
-    def possible(self) -> dict[str, set[float]]:
-        """Every value that each column of the record takes in some row."""
-        values = {name: {float(v)} for name, v in zip(record_dtype().names or (), self.base, strict=True)}
-        for axis in self.axes:
-            for j, column in enumerate(axis.columns):
-                values[column] = {float(v) for v in axis.table[:, j]}
-        return values
-
     def packed(self) -> PackedGrid:
         """Arrays for the kernel."""
         index = {name: i for i, name in enumerate(record_dtype().names or ())}
