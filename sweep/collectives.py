@@ -132,7 +132,9 @@ def price_collectives(
         },
         orient="row",
     )
-    if not result.is_empty() and not (result["status"] == "ok").any():
+    if result.is_empty():
+        raise UserError("the table has no rows")
+    if not (result["status"] == "ok").any():
         raise UserError(f"no row could be priced; first: {result['reason'][0]}")
     return result
 

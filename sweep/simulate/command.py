@@ -161,7 +161,10 @@ def run(options: argparse.Namespace) -> int:
     """Simulate as the command line says. Raises UserError for what a person got wrong."""
     run_id = options.run_id or f"run_{int(time.time() * 1e6)}_{os.getpid()}"
     cluster = read_cluster(options.cluster_config or default_cluster())
-    outputs.check_features(options, cluster)
+    if options.network_backend == "ns3":
+        from sweep.simulate.network import with_simulated_links
+
+        cluster = with_simulated_links(cluster)
     built = build_instances(cluster, defaults_of(options), pricing_of(options))
     requests = load_requests(options, len(built))
     if options.log_level != "WARNING":

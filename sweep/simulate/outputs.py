@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -15,7 +14,6 @@ import polars as pl
 
 from kernels.des_layout import STEP
 from sweep.errors import UserError
-from sweep.simulate.cluster import ClusterConfig
 from sweep.simulate.runner import Outcome, inter_token_ns
 
 CSV_COLUMNS = (
@@ -32,17 +30,6 @@ CSV_COLUMNS = (
     "TPOT",
 )
 """Columns of the specification, before the list of gaps between tokens."""
-
-
-def check_features(options: argparse.Namespace, cluster: ClusterConfig) -> None:
-    """Refuse what this program does not simulate, in one line."""
-    if options.network_backend == "ns3":
-        raise UserError(
-            "prices single collectives (servesweep collectives), not a whole simulation",
-            field="--network-backend",
-            value="ns3",
-            allowed="analytical",
-        )
 
 
 def write_atomically(path: Path, write: Any, mode: str = "w") -> None:

@@ -95,7 +95,8 @@ def test_nothing_priced_is_an_error_and_so_is_a_missing_column():
         price(row(n_gpus=0))
     with pytest.raises(UserError, match="bytes"):
         price_collectives(pl.DataFrame({"hardware": ["h100_sxm"], "n_gpus": [8]}))
-    assert price_collectives(pl.DataFrame(schema=["hardware", "n_gpus", "bytes"])).is_empty()
+    with pytest.raises(UserError, match="no rows"):
+        price_collectives(pl.DataFrame(schema=["hardware", "n_gpus", "bytes"]))
 
 
 def test_nodes_decide_who_needs_the_nic():
