@@ -36,6 +36,7 @@ class Estimate:
     inert: dict[str, str]
     by_hand: dict[str, str]
     notes: tuple[str, ...]
+    price_notes: tuple[str, ...]
     concurrency_is_ceiling: bool
 
     @property
@@ -84,7 +85,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         memory=account(_memory_record(record)),
         inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
         by_hand=dict(asked.by_hand),
-        notes=(*asked.notes, *model.notes, *notes),
+        notes=(*asked.notes, *model.notes),
+        price_notes=tuple(notes),
         concurrency_is_ceiling=ceiling,
     )
 
@@ -96,7 +98,7 @@ def _coefficients(hardware: str, fidelity: str) -> Any:
 
 
 def input_record(asked: Deployment, model: ModelEntry, hardware: HardwareEntry) -> tuple[Records, list[str]]:
-    """The kernel's record of a deployment, and notes on what was filled in."""
+    """The kernel's record of a deployment, and notes on the price that was filled in."""
     notes: list[str] = []
     record = default_records(1)
     values = {**_columns("model", model.fields), **model.precision, **_columns("hardware", hardware.fields)}

@@ -98,6 +98,8 @@ def _load(values: dict[str, Any], by_hand: Mapping[str, str]) -> bool:
             value=rate,
             allowed="--arrival-model poisson or deterministic",
         )
+    if values.get("workload.load") == "static" and "workload.concurrency" not in by_hand:
+        values.setdefault("workload.inference_batch_size", 1)
     if rate > 0.0:
         if values.get("workload.load") == "static":
             raise UserError("a static batch has no arrivals", field="--request-rate", value=rate)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sweep.estimation.price import Estimate
+from sweep.fields.workload import LOADS
 
 WEIGHT_NAMES = {
     "attn": "attention",
@@ -43,7 +44,7 @@ def print_report(result: Estimate, mode: str = BOTH, console: Console | None = N
         _print_memory(result, console)
     if mode in (PERFORMANCE, BOTH):
         _print_performance(result, console)
-    for note in result.notes:
+    for note in result.notes if mode == MEMORY else (*result.notes, *result.price_notes):
         console.print(f"note: {note}", style="dim", markup=False)
 
 
@@ -89,11 +90,11 @@ def _print_memory(result: Estimate, console: Console) -> None:
         _gib(reserve),
         f"context {memory.non_torch_gib:.2f}, communication {memory.comm_buffer_gib:.2f}, graphs {memory.graph_gib:.2f}",
     )
-    table.add_row(
-        "KV cache",
-        _gib(memory.kv_pool_gib),
-        f"{memory.kv_capacity_tokens:,.0f} tokens per engine, {memory.kv_bytes_per_token:,.0f} B each",
-    )
+    if memory.kv_pool_gib > 0.0:
+        note = f"{memory.kv_capacity_tokens:,.0f} tokens per engine, {memory.kv_bytes_per_token:,.0f} B each"
+        table.add_row("KV cache", _gib(memory.kv_pool_gib), note)
+    else:
+        table.add_row("missing", _gib(-memory.kv_pool_gib), "and no KV cache yet")
     console.print("[bold]Memory per GPU[/bold]")
     console.print(table)
     if memory.fits:
@@ -117,12 +118,7 @@ def _print_performance(result: Estimate, console: Console) -> None:
     if result.reason:
         console.print(f"[bold red]no answer:[/bold red] {result.reason}")
         return
-    p = result.record[0]
-    source = " (what memory sustains)" if result.concurrency_is_ceiling else ""
-    load = f"{p['concurrency']:.0f} requests in flight{source}"
-    if p["request_rate"] > 0.0:
-        load = f"{p['request_rate']:g} requests/s"
-    console.print(f"[bold]Performance[/bold] at {load}")
+    console.print(f"[bold]Performance[/bold] at {_load(result)}")
     table = _table("what", "value", "unit", "note")
     table.columns[2].justify = table.columns[3].justify = "left"
     table.add_row("TTFT", _three(r["ttft_ms"]), "ms", f"one prompt alone {_three(r['prefill_ms'])} ms")
@@ -150,6 +146,19 @@ def _print_performance(result: Estimate, console: Console) -> None:
     _print_step(r, console)
 
 
+def _load(result: Estimate) -> str:
+    """The operating point in words."""
+    p = result.record[0]
+    load = LOADS[int(p["load"])]
+    if load == "static":
+        batch = p["concurrency"] if math.isnan(p["inference_batch_size"]) else p["inference_batch_size"]
+        return f"a static batch of {batch:.0f}"
+    if load == "rate":
+        return f"{p['request_rate']:g} requests/s"
+    source = " (what memory sustains)" if result.concurrency_is_ceiling else ""
+    return f"{p['concurrency']:.0f} requests in flight{source}"
+
+
 def _warn_of_queues(result: Estimate, console: Console) -> None:
     if result.results["saturated"] > 0.0:
         console.print(
@@ -173,6 +182,9 @@ def _print_step(r: dict[str, float], console: Console) -> None:
     console.print(
         f"exposed communication {exposed:.3f} ms, {100.0 * exposed / r['step_ms']:.1f} % of the step"
     )
+    if r["mixed_share"] <= 0.0:
+        console.print("no step mixes prefill and decode: nothing pollutes TPOT")
+        return
     console.print(
         f"prefill pollution: {100.0 * r['mixed_share']:.1f} % of decode time is in steps with prefill "
         f"({_three(r['mixed_step_ms'])} ms each); TPOT is {100.0 * r['tpot_rise']:.1f} % above pure decode"
@@ -221,7 +233,7 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
     out["inert"] = [
         {"key": key, "given_as": result.by_hand[key], "needs": needs} for key, needs in result.inert.items()
     ]
-    out["notes"] = list(result.notes)
+    out["notes"] = [*result.notes, *result.price_notes]
     return out
 
 
@@ -235,8 +247,10 @@ def _memory_object(result: Estimate) -> dict[str, Any]:
 
 
 def inert_warnings(result: Estimate) -> list[str]:
-    """One line per input that was set by hand and cannot matter."""
+    """One line per input that was set on the command line and cannot matter."""
+    names = {key: result.by_hand[key].split("=")[0] for key in result.inert}
     return [
-        f"{result.by_hand[key].split('=')[0]} changes nothing here: it needs {needs}"
-        for key, needs in result.inert.items()
+        f"{name} changes nothing here: it needs {result.inert[key]}"
+        for key, name in names.items()
+        if ": " not in name
     ]

@@ -205,3 +205,10 @@ def test_a_file_that_is_no_experiment_is_refused_by_its_name(tmp_path: Path, tex
 def test_a_missing_file_is_refused_by_its_name() -> None:
     with pytest.raises(UserError, match=r"absent\.yaml: cannot be read"):
         read("absent.yaml", {})
+
+
+def test_a_static_batch_is_the_given_one_else_the_concurrency_else_one_sequence() -> None:
+    static = ("--serving-model", "static")
+    assert value("workload.inference_batch_size", *static) == 1
+    assert value("workload.inference_batch_size", *static, "--inference-batch-size", "16") == 16
+    assert value("workload.inference_batch_size", *static, "--max-concurrency", "8") is None
