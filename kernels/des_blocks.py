@@ -7,6 +7,7 @@ token ids, blocks have no identity and only their number is kept (`inst.identify
 """
 
 from kernels.des_layout import block_table, blocks, hash_start, hashes, instances, owner, requests
+from kernels.des_tier import write_through
 from kernels.jit import internal, kernel
 
 
@@ -121,7 +122,9 @@ def index_full(w, inst, r, n_tokens):
         known = hashes(w)[start + j]
         blocks(w)[b].hash = known
         owner(w)[inst.owner_base + known] = b
-    req.indexed = max(req.indexed, full)
+    if full > req.indexed:
+        write_through(w, inst, r, req.indexed, full)
+        req.indexed = full
 
 
 @internal

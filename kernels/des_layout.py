@@ -19,7 +19,8 @@ MIXED, PREFILL, DECODE = range(3)
 PRICE_TABLES, PRICE_STEP = range(2)
 """What prices an instance's steps: operator tables or the step kernel."""
 
-ROUTE_LOAD, ROUTE_RR, ROUTE_RAND = range(3)
+ROUTE_LOAD, ROUTE_RR, ROUTE_RAND, ROUTE_LEAST, ROUTE_PREFIX, ROUTE_KV, ROUTE_CUSTOM = range(7)
+"""Fleet routing, see `kernels.routing`; CUSTOM stops the loop with `asked` and waits for `answer`."""
 EXPERTS_BALANCED, EXPERTS_RR, EXPERTS_RAND = range(3)
 
 ACCEPTED, TOO_LONG_FOR_CONTEXT, TOO_LONG_FOR_POOL, PROMPT_OVER_BUDGET, SESSION_BROKEN, NO_INSTANCE = range(6)
@@ -61,13 +62,13 @@ INSTANCE = np.dtype(
         # where its parts of the shared arrays start
         "block_base owner_base running_base running_cap batch_base item_base "
         # price: table, model shape, bytes
-        "pricer table n_layers hidden n_experts experts_per_token expert_policy elem_bytes kv_send_bytes is_moe "
+        "pricer table n_layers hidden n_experts experts_per_token expert_policy elem_bytes kv_send_bytes is_moe tier tier_blocks tier_block_bytes "
         "cpu_latency cpu_bytes_per_ns reduce_bytes_per_ns transfer_bytes_per_token async_scheduling "
         # state
         "n_running waiting_head waiting_tail n_waiting free_head free_tail n_free n_inflight lead_free next_batch "
-        "pending_batch stretching stretch_steps stretch_limit egress_free reserved_tokens idle_before "
+        "queued_tokens pending_batch stretching stretch_steps stretch_limit egress_free reserved_tokens idle_before "
         # counts
-        "n_steps n_requests n_finished n_preempted recomputed prompt_tokens generated busy_ns hit_tokens asked_tokens "
+        "n_steps n_requests n_finished n_preempted recomputed prompt_tokens generated busy_ns hit_tokens asked_tokens recalled_tokens "
         "peak_blocks mixed_steps"
     )
     + [
@@ -102,6 +103,9 @@ STEP = np.dtype(
 )
 """One engine step as the log keeps it."""
 
+TIER = np.dtype(_integers("capacity ring_base latency bytes_per_ns written free"))
+"""A pool of the second tier: chunks it holds, where its ring starts, its memory, chunks written so far, end of the last recall."""
+
 BUCKET = np.dtype(
     _integers("prompt_tokens generated running waiting blocks_used hit_tokens asked_tokens busy_ns")
 )
@@ -111,7 +115,7 @@ WORLD = np.dtype(
     _integers(
         # clock and counts of a run
         "now next_arrival n_requests n_static n_released n_done n_rejected heap_size n_events n_log log_overflow "
-        "rotation_new rotation_decode random compat tick_ns policy closed_loop bucket_ns "
+        "rotation_new rotation_decode random compat tick_ns policy asked answer closed_loop bucket_ns "
         # addresses of this record and of the two compiled callbacks (`kernels.calls`)
         "self launcher pricer"
     )
@@ -122,6 +126,9 @@ WORLD = np.dtype(
     + fields("blocks owner hashes", 1)
     + fields("hash_start", 2)
     + fields("block_table", 1)
+    # pools of the second tier; chunk hashes in order of writing; (pools, hashes) whether a chunk is held
+    + fields("tier tier_ring", 1)
+    + fields("tier_held", 2)
     # released requests as (time, request); time of every output token; step log
     + fields("heap", 2)
     + fields("token_ns log", 1)
@@ -150,6 +157,9 @@ owner = view("owner", np.int64)
 hashes = view("hashes", np.int64)
 hash_start = view("hash_start", np.int64, 2)
 block_table = view("block_table", np.int64)
+tier_pools = view("tier", TIER)
+tier_ring = view("tier_ring", np.int64)
+tier_held = view("tier_held", np.int8, 2)
 heap = view("heap", np.int64, 2)
 token_ns = view("token_ns", np.int64)
 step_log = view("log", STEP)

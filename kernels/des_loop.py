@@ -5,11 +5,11 @@ schedule. Between two arrivals a lone engine runs its decode stretch without com
 """
 
 from kernels.des_complete import complete
-from kernels.des_layout import NEVER, batches, events, instances, members
+from kernels.des_layout import NEVER, ROUTE_CUSTOM, batches, events, instances, members
 from kernels.des_metrics import bucket_of, log_step
 from kernels.des_poll import poll_ns
 from kernels.des_price import launch_one, launch_wave
-from kernels.des_route import next_arrival_ns, route
+from kernels.des_route import must_ask, next_arrival_ns, next_request, route
 from kernels.des_schedule import open_batch, schedule
 from kernels.des_stretch import advance, begin, settle
 from kernels.jit import internal, kernel
@@ -185,7 +185,7 @@ def turn(w, now):
 
 @kernel
 def run(world, max_turns):
-    """Simulate up to `max_turns` turns; True when nothing is left to happen.
+    """Simulate up to `max_turns` turns; True when nothing is left to happen, False with `asked` set for a custom policy.
 
     `world` has shape (1,) and dtype `kernels.des_layout.WORLD`.
     """
@@ -203,6 +203,9 @@ def run(world, max_turns):
         now = min(arrival, events(w).min())
         if now == NEVER:
             return True
+        if w.policy == ROUTE_CUSTOM and arrival <= now and w.answer < 0 and must_ask(w):
+            w.asked = next_request(w)
+            return False
         turn(w, max(now, w.now))
         w.n_events += 1
     return False

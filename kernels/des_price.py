@@ -18,6 +18,7 @@ from kernels.des_layout import (
     stage_free,
     world_at,
 )
+from kernels.des_tier import recall_ns
 from kernels.jit import internal
 from kernels.step import step_us
 from kernels.tables import batch_attention_ns
@@ -187,7 +188,11 @@ def launch(w, n_members, now):
     for m in range(n_members):
         batch = batches(w)[wave[m]]
         inst = instances(w)[batch.instance]
-        extra = host_overhead_ns(inst, batch) + int(draft_ns(inst, batch, float(batch.end - now)))
+        extra = (
+            recall_ns(w, batch, now)
+            + host_overhead_ns(inst, batch)
+            + int(draft_ns(inst, batch, float(batch.end - now)))
+        )
         batch.end += extra
         batch.stage0_end += extra
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kernels.des_blocks import ceil_div, grow, release
+from kernels import routing
+from kernels.des_blocks import ceil_div, count_hits, grow, release
 from kernels.des_complete import pop_release, release_followers
 from kernels.des_layout import (
     DECODE,
@@ -13,8 +14,12 @@ from kernels.des_layout import (
     PREFILL,
     PROMPT_OVER_BUDGET,
     REJECTED,
+    ROUTE_CUSTOM,
+    ROUTE_KV,
+    ROUTE_LEAST,
     ROUTE_LOAD,
-    ROUTE_RR,
+    ROUTE_PREFIX,
+    ROUTE_RAND,
     RUNNING,
     SESSION_BROKEN,
     TOO_LONG_FOR_CONTEXT,
@@ -41,14 +46,34 @@ def next_arrival_ns(w):
 
 
 @internal
+def heap_first(w):
+    """Whether the next arrival is a released request rather than the next of the trace."""
+    return w.heap_size > 0 and (
+        w.next_arrival >= w.n_static or heap(w)[0, 0] < requests(w)[w.next_arrival].arrival
+    )
+
+
+@internal
 def take_arrival(w):
     """Remove and return the next request that arrives."""
-    if w.heap_size > 0 and (
-        w.next_arrival >= w.n_static or heap(w)[0, 0] < requests(w)[w.next_arrival].arrival
-    ):
+    if heap_first(w):
         return pop_release(w)
     w.next_arrival += 1
     return w.next_arrival - 1
+
+
+@internal
+def next_request(w):
+    """The next request that arrives, without removing it."""
+    if heap_first(w):
+        return heap(w)[0, 1]
+    return w.next_arrival
+
+
+@internal
+def must_ask(w):
+    """Whether the next arrival waits for a custom policy's answer; handed-over requests go round."""
+    return requests(w)[next_request(w)].state != HANDED_OVER
 
 
 @internal
@@ -58,35 +83,78 @@ def serves(inst, decode):
 
 
 @internal
-def choose(w, decode):
-    """Instance for the next request, -1 if none is of the kind.
-
-    LOAD: least (4 waiting + running) / max_num_seqs, ties to the next in rotation; RR: in turn; RAND: uniform.
-    """
-    n = instances(w).size
+def n_serving(w, decode):
+    """Instances that take requests of this kind."""
     count = 0
-    for i in range(n):
+    for i in range(instances(w).size):
         count += serves(instances(w)[i], decode)
-    if count == 0:
+    return count
+
+
+@internal
+def loads(w, decode, n):
+    """Load of every instance of this kind: (4 waiting + running) / max_num_seqs for LOAD, else waiting + running."""
+    load = np.empty(n)
+    for rank in range(n):
+        inst = instances(w)[nth(w, rank, decode)]
+        if w.policy == ROUTE_LOAD:
+            load[rank] = (4.0 * inst.n_waiting + inst.n_running) / inst.max_seqs
+        else:
+            load[rank] = inst.n_waiting + inst.n_running
+    return load
+
+
+@internal
+def held_blocks(w, r, decode, n):
+    """Leading blocks of request `r` that each instance of this kind can find now."""
+    hits = np.empty(n, np.int64)
+    for rank in range(n):
+        hits[rank] = count_hits(w, instances(w)[nth(w, rank, decode)], r)
+    return hits
+
+
+@internal
+def busy_blocks(w, decode, n):
+    """KV blocks that each instance of this kind has promised: held by running requests, and asked for by its queue."""
+    busy = np.empty(n, np.int64)
+    for rank in range(n):
+        inst = instances(w)[nth(w, rank, decode)]
+        busy[rank] = inst.n_blocks - inst.n_free + ceil_div(inst.queued_tokens, inst.block_size)
+    return busy
+
+
+@internal
+def pick(w, r, decode, n, rotation):
+    """Which of `n` instances takes request `r`, by the run's policy (`kernels.routing`)."""
+    if w.policy == ROUTE_LOAD or w.policy == ROUTE_LEAST:
+        return routing.rotating_least(loads(w, decode, n), rotation)
+    if w.policy == ROUTE_RAND:
+        return routing.at_random(n, uniform(w))
+    if w.policy == ROUTE_PREFIX:
+        return routing.prefix_aware(held_blocks(w, r, decode, n), loads(w, decode, n), rotation)
+    if w.policy == ROUTE_KV:
+        block_size = instances(w)[nth(w, 0, decode)].block_size
+        blocks_asked = ceil_div(requests(w)[r].isl, block_size)
+        return routing.kv(held_blocks(w, r, decode, n), blocks_asked, busy_blocks(w, decode, n), rotation)
+    if w.policy == ROUTE_CUSTOM and not decode:
+        wanted = w.answer
+        w.answer = -1
+        return min(max(wanted, 0), n - 1)
+    return routing.in_turn(n, rotation)
+
+
+@internal
+def choose(w, r, decode):
+    """Instance for request `r`, -1 if none is of the kind. All policies see the live state; ties go round."""
+    n = n_serving(w, decode)
+    if n == 0:
         return -1
-    rotation = w.rotation_decode if decode else w.rotation_new
-    wanted = rotation % count
-    if w.policy == ROUTE_LOAD:
-        best, best_rank = np.inf, wanted
-        for step in range(count):
-            rank = (rotation + step) % count
-            inst = instances(w)[nth(w, rank, decode)]
-            score = (4.0 * inst.n_waiting + inst.n_running) / inst.max_seqs
-            if score < best:
-                best, best_rank = score, rank
-        wanted = best_rank
-    elif w.policy != ROUTE_RR:
-        wanted = int(uniform(w) * count)
+    rank = pick(w, r, decode, n, w.rotation_decode if decode else w.rotation_new)
     if decode:
-        w.rotation_decode = wanted + 1
+        w.rotation_decode = (rank + 1) % n
     else:
-        w.rotation_new = wanted + 1
-    return nth(w, wanted, decode)
+        w.rotation_new = (rank + 1) % n
+    return nth(w, rank, decode)
 
 
 @internal
@@ -156,10 +224,14 @@ def join_decode(w, i, r):
 def route(w, now):
     """Hand every request that has arrived by `now` to an instance."""
     while next_arrival_ns(w) <= now:
+        if w.policy == ROUTE_CUSTOM and w.answer < 0 and must_ask(w):
+            return
         r = take_arrival(w)
         req = requests(w)[r]
         handed_over = req.state == HANDED_OVER
-        i = choose(w, handed_over)
+        if not handed_over:
+            req.reached = req.isl
+        i = choose(w, r, handed_over)
         if i < 0:
             if handed_over:
                 release(w, instances(w)[req.prefill_instance], r)

@@ -8,6 +8,7 @@ budget, sequences and blocks allow; admission never preempts and never looks pas
 
 from kernels.des_blocks import ceil_div, count_hits, count_idle_hits, grow, index_full, pin_hits, release
 from kernels.des_layout import RUNNING, WAITING, batches, instances, items, requests, running
+from kernels.des_tier import count_recalled
 from kernels.jit import internal
 
 
@@ -22,6 +23,7 @@ def push_back(w, inst, r):
         inst.waiting_head = r
     inst.waiting_tail = r
     inst.n_waiting += 1
+    inst.queued_tokens += requests(w)[r].reached
 
 
 @internal
@@ -33,6 +35,7 @@ def push_front(w, inst, r):
     if inst.waiting_tail < 0:
         inst.waiting_tail = r
     inst.n_waiting += 1
+    inst.queued_tokens += requests(w)[r].reached
 
 
 @internal
@@ -43,6 +46,7 @@ def pop_front(w, inst):
     if inst.waiting_head < 0:
         inst.waiting_tail = -1
     inst.n_waiting -= 1
+    inst.queued_tokens -= requests(w)[r].reached
     return r
 
 
@@ -162,7 +166,8 @@ def try_admit(w, inst, b, budget):
     r = inst.waiting_head
     req = requests(w)[r]
     hits = count_hits(w, inst, r) if req.computed == 0 else 0
-    base = req.computed + hits * inst.block_size
+    recalled = count_recalled(w, inst, r, hits) if req.computed == 0 else 0
+    base = req.computed + (hits + recalled) * inst.block_size
     need = req.reached - base
     k = need
     if 0 < inst.threshold < k:
@@ -183,6 +188,7 @@ def try_admit(w, inst, b, budget):
     if hits > 0:
         pin_hits(w, inst, r, hits)
     grow(w, inst, r, base + k)
+    batches(w)[b].kv_load_bytes += recalled * inst.tier_block_bytes
     pop_front(w, inst)
     req.state = RUNNING
     running(w)[inst.running_base + inst.n_running] = r
@@ -194,8 +200,9 @@ def try_admit(w, inst, b, budget):
         inst.recomputed += lost
     if req.started < 0:
         req.started = batches(w)[b].start
-        req.cached = hits * inst.block_size
+        req.cached = (hits + recalled) * inst.block_size
         inst.hit_tokens += req.cached
+        inst.recalled_tokens += recalled * inst.block_size
         inst.asked_tokens += req.isl
         batches(w)[b].pd_tokens += req.cached
     req.computed = base

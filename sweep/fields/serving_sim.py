@@ -101,11 +101,22 @@ FIELDS = (
     ),
     _field(
         "request_routing_policy",
-        "Which instance takes a request: least loaded, in turn, at random; CUSTOM names no policy of its own.",
+        "Which instance takes a request, from the live state of all: least load, in turn, at random, fewest requests, "
+        "longest cached prefix, cached prefix against blocks in use, or a function of yours (CUSTOM).",
         "choice",
         _C,
         scope="cluster",
-        choices=("LOAD", "RR", "RAND", "CUSTOM"),
+        choices=(
+            "LOAD",
+            "RR",
+            "RAND",
+            "CUSTOM",
+            "round_robin",
+            "random",
+            "least_loaded",
+            "prefix_aware",
+            "kv",
+        ),
         default="LOAD",
     ),
     _field(

@@ -118,6 +118,11 @@ def _ours(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="reproduce the specification's quirks (idle ticks, padding, first-token stamps) to the nanosecond",
     )
+    p.add_argument_group("routing").add_argument(
+        "--request-routing-function",
+        metavar="MODULE:FUNCTION",
+        help="the policy of --request-routing-policy CUSTOM: gets the request and the instances' live state, returns an index",
+    )
     host = p.add_argument_group("host costs")
     for flag, unit, text in (
         ("--step-overhead-us", "us", "host time of every engine step that the device does not hide"),
@@ -226,9 +231,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         )
     if options.block_size < 1:
         raise UserError("must be at least 1", field="--block-size", value=options.block_size)
-    for flag in ("request_routing_policy", "expert_routing_policy"):
-        if getattr(options, flag) == "CUSTOM":
-            raise UserError("names no policy of its own", field=f"--{flag.replace('_', '-')}", value="CUSTOM")
+    if options.expert_routing_policy == "CUSTOM":
+        raise UserError("names no policy of its own", field="--expert-routing-policy", value="CUSTOM")
+    if (options.request_routing_policy == "CUSTOM") != (options.request_routing_function is not None):
+        raise UserError(
+            "CUSTOM and --request-routing-function go together",
+            field="--request-routing-policy",
+            value=options.request_routing_policy,
+        )
     if options.enable_prefix_sharing and options.prefix_storage == "None":
         raise UserError("needs a second tier: --prefix-storage CPU or CXL", field="--enable-prefix-sharing")
     return options

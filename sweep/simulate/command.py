@@ -17,21 +17,37 @@ from kernels.des_layout import (
     EXPERTS_BALANCED,
     EXPERTS_RAND,
     EXPERTS_RR,
+    ROUTE_CUSTOM,
+    ROUTE_KV,
+    ROUTE_LEAST,
     ROUTE_LOAD,
+    ROUTE_PREFIX,
     ROUTE_RAND,
     ROUTE_RR,
 )
 from sweep.errors import UserError
 from sweep.paths import conf_dir
-from sweep.simulate import outputs
+from sweep.simulate import outputs, tier
 from sweep.simulate.cluster import ClusterConfig, read_cluster
+from sweep.simulate.custom import entry_point
 from sweep.simulate.heartbeat import heartbeats
 from sweep.simulate.instances import Built, Defaults, Pricing, build_instances, memory_report
 from sweep.simulate.runner import Outcome, request_frame, simulate, summary
+from sweep.simulate.tier import Pool
 from sweep.simulate.world import RunOptions
 from sweep.traces.requests import Requests
 
-ROUTING = {"LOAD": ROUTE_LOAD, "RR": ROUTE_RR, "RAND": ROUTE_RAND}
+ROUTING = {
+    "LOAD": ROUTE_LOAD,
+    "RR": ROUTE_RR,
+    "RAND": ROUTE_RAND,
+    "CUSTOM": ROUTE_CUSTOM,
+    "round_robin": ROUTE_RR,
+    "random": ROUTE_RAND,
+    "least_loaded": ROUTE_LEAST,
+    "prefix_aware": ROUTE_PREFIX,
+    "kv": ROUTE_KV,
+}
 EXPERTS = {"BALANCED": EXPERTS_BALANCED, "RR": EXPERTS_RR, "RAND": EXPERTS_RAND}
 NS_PER_US, NS_PER_MS = 1e3, 1e6
 MOST_RECORDED_TOKENS = 200_000_000
@@ -99,7 +115,7 @@ def pricing_of(options: argparse.Namespace) -> Pricing:
     )
 
 
-def run_options(options: argparse.Namespace, requests: Requests) -> RunOptions:
+def run_options(options: argparse.Namespace, requests: Requests, pools: tuple[Pool, ...]) -> RunOptions:
     """What concerns the whole run."""
     wants_tokens = options.output is not None or options.stream_interval > 1
     wants_steps = any((options.steps, options.chrome_trace, options.plot, options.save_trace_text))
@@ -107,6 +123,7 @@ def run_options(options: argparse.Namespace, requests: Requests) -> RunOptions:
     if wants_tokens and n_tokens > MOST_RECORDED_TOKENS:
         raise UserError(f"{n_tokens:,} output tokens are too many for a CSV with every gap; use --parquet")
     return RunOptions(
+        pools=pools,
         policy=ROUTING[options.request_routing_policy],
         compat=options.compat,
         seed=options.seed,
@@ -170,7 +187,15 @@ def run(options: argparse.Namespace) -> int:
     if options.log_level != "WARNING":
         for k, one in enumerate(built):
             print(f"Instance[{k}]: {memory_report(one)}", file=sys.stderr)
-    outcome = simulate([one.instance for one in built], requests, run_options(options, requests), _progress)
+    pools = tier.pools(built, cluster, options.prefix_storage, options.enable_prefix_sharing)
+    chosen = options.request_routing_function
+    outcome = simulate(
+        [one.instance for one in built],
+        requests,
+        run_options(options, requests, pools),
+        _progress,
+        entry_point(chosen) if chosen is not None else None,
+    )
     frame = request_frame(outcome, [one.config.model_name for one in built])
     slo = {"ttft_ms": options.slo_ttft_ms, "tpot_ms": options.slo_tpot_ms, "e2e_ms": options.slo_e2e_ms}
     told = summary(outcome, frame, {k: v for k, v in slo.items() if v is not None})

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kernels.des_layout import FINISHED, REJECTED, REJECTION_TEXT
 from kernels.des_loop import run as run_loop
+from sweep.simulate.custom import Custom, answer
 from sweep.simulate.world import Instance, RunOptions, World, build
 from sweep.traces.requests import Requests
 
@@ -41,6 +42,7 @@ def simulate(
     requests: Requests,
     options: RunOptions,
     progress: Callable[[int, int], None] | None = None,
+    custom: Custom | None = None,
 ) -> Outcome:
     """Build the arrays and run until nothing is left to happen; `progress(done, total)` is called between slices."""
     world = build(instances, requests, options)
@@ -51,7 +53,9 @@ def simulate(
         done = bool(run_loop(world.record, TURNS_PER_SLICE))
         if progress is not None:
             progress(int(world["n_done"]), len(requests))
-        if not done and (int(world["n_events"]), int(world["now"])) == before:
+        if world["asked"] >= 0 and custom is not None:
+            answer(world, custom)
+        elif not done and (int(world["n_events"]), int(world["now"])) == before:
             break
     wall_s = time.perf_counter() - start
     return Outcome(world, requests, wall_s, int(world["n_done"]) == len(requests))
@@ -138,6 +142,7 @@ def summary(outcome: Outcome, frame: pl.DataFrame, slo: dict[str, float] | None 
         "preemptions": int(inst["n_preempted"].sum()),
         "recomputed_tokens": int(inst["recomputed"].sum()),
         "prefix_hit_tokens": int(inst["hit_tokens"].sum()),
+        "prefix_recalled_tokens": int(inst["recalled_tokens"].sum()),
         "prefix_asked_tokens": int(inst["asked_tokens"].sum()),
         "request_throughput_per_s": done.height / seconds,
         "output_throughput_tok_s": int(done["output"].sum()) / seconds,

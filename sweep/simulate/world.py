@@ -19,6 +19,7 @@ from kernels.tables import TABLES
 from kernels.views import bind, record_type
 from sweep.fields import record_dtype
 from sweep.profiles import Profile, stack
+from sweep.simulate import tier
 from sweep.traces.blocks import block_hashes
 from sweep.traces.requests import Requests
 
@@ -86,6 +87,7 @@ class RunOptions:
     n_buckets: int = 4096
     bucket_ns: int = 1_000_000_000
     first_alarm_ns: int = 1_000_000_000
+    pools: tuple[tier.Pool, ...] = ()
 
 
 def hash_blocks(requests: Requests, sizes: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -106,6 +108,7 @@ def hash_blocks(requests: Requests, sizes: list[int]) -> tuple[NDArray[np.int64]
 
 def _instances(instances: list[Instance], n_requests: int) -> NDArray[Any]:
     table = np.zeros(len(instances), INSTANCE)
+    table["tier"] = -1
     running = batches = items = 0
     for i, one in enumerate(instances):
         row = table[i]
@@ -193,6 +196,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         items=np.zeros(int((inst["running_cap"] * inst["pp"]).sum()), ITEM),
         running=np.zeros(int(inst["running_cap"].sum()), np.int64),
         blocks=np.zeros(int(inst["n_blocks"].sum()) if n_hashes else 0, BLOCK),
+        **tier.arrays(options.pools, n_hashes),
         owner=np.full(n_inst * n_hashes, -1, np.int64),
         hashes=hashes,
         hash_start=hash_start,
@@ -233,6 +237,7 @@ def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
     first["closed_loop"] = 1 if options.closed_loop else 0
     first["compat"] = int(options.compat)
     first["policy"] = options.policy
+    first["asked"] = first["answer"] = -1
     first["random"] = options.seed * 1_000_003
     first["tick_ns"] = NS_PER_MS
     first["bucket_ns"] = options.bucket_ns

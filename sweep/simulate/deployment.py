@@ -1,0 +1,199 @@
+"""A deployment of the closed form, request by request: from an input record to a simulation and its figures.
+
+One DP rank is simulated: ranks are alike and the step kernel prices what they share. Lengths, number of requests and
+clients are those of the closed form, so that the two can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernels.auto import default_to
+from kernels.batching import is_exclusive
+from kernels.des_layout import FINISHED, MIXED, PRICE_STEP
+from kernels.evaluate import LOAD_CLOSED, LOAD_RATE, REQUESTS_PER_CLIENT, arrival_variability
+from kernels.layout import DERIVED, RESULT
+from kernels.operating import host_latency
+from kernels.reasons import OK, TEXT
+from kernels.resolve import resolve
+from sweep.errors import UserError
+from sweep.simulate.curves import LoadAt, LoadPoint, Served, Slo, measure
+from sweep.simulate.runner import Outcome, simulate
+from sweep.simulate.world import Instance, RunOptions
+from sweep.traces.requests import Requests
+from sweep.traces.synthetic import Traffic, synthesize
+
+MOST_REQUESTS = 20_000
+"""Requests of one simulation: enough for a mean within a percent, few enough for seconds."""
+RATE_REQUESTS = 2_000
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A legal deployment: input and derived records and coefficients of its accelerator and engine."""
+
+    record: NDArray[Any]  # (1,) record_dtype
+    derived: NDArray[Any]  # (1,) DERIVED
+    coefficients: NDArray[np.float64]  # (N_OPS, N_COEF)
+
+    @property
+    def p(self) -> Any:
+        return self.record[0]
+
+    @property
+    def d(self) -> Any:
+        return self.derived[0]
+
+    @property
+    def ranks(self) -> float:
+        """Attention-DP ranks, each an engine of its own."""
+        return float(self.p["attention_dp"])
+
+    def instance(self) -> Instance:
+        """One DP rank as an instance of the simulator."""
+        p, d = self.p, self.d
+        block_size = int(p["block_size"]) if p["block_size"] >= 1 else 1
+        settings: dict[str, Any] = {
+            "max_seqs": max(1, int(d["max_seqs"])),
+            "budget": max(1, int(min(d["token_budget"], 2**40))),
+            "chunked": int(p["chunked_prefill"] != 0),
+            "reserve": 1,
+            "block_size": block_size,
+            "caching": 1,
+            "n_blocks": max(1, int(d["kv_capacity_tokens"]) // block_size),
+            "max_len": 0,
+            "role": MIXED,
+            "group": -1,
+            "pp": int(p["pp"]),
+            "tp": 1,
+            "ep_total": 1,
+            "local_ep": 1,
+            "stream_interval": 1,
+            "pricer": PRICE_STEP,
+            "exclusive_prefill": int(is_exclusive(p)),
+        }
+        return Instance(settings, record=self.record, derived=self.derived, coefficients=self.coefficients)
+
+
+def deployment(record: NDArray[Any], coefficients: NDArray[np.float64]) -> Deployment:
+    """Resolve an input record, shape (1,). Raises UserError where it is illegal, does not fit, or splits its pools."""
+    own = record.reshape(1).copy()
+    derived = np.zeros(1, DERIVED)
+    resolve(own[0], derived[0])
+    reason = int(derived[0]["reason"])
+    if reason != OK:
+        raise UserError(TEXT[reason])
+    if own[0]["disaggregate"] > 0:
+        raise UserError("deployments with split pools are simulated by servesweep simulate")
+    return Deployment(own, derived, np.ascontiguousarray(coefficients))
+
+
+def client_traffic(one: Deployment, seed: int = 0) -> tuple[Traffic, int]:
+    """Requests that one rank gets, and how many clients send them (0 where a rate is offered)."""
+    p = one.p
+    prefix_tokens = int(p["isl"] * p["prefix_hit_rate"])
+    traffic = Traffic(
+        isl=float(p["isl"]),
+        osl=float(p["osl"]),
+        length_range=float(p["length_range"]),
+        n_prefixes=1 if prefix_tokens else 0,
+        prefix_tokens=prefix_tokens,
+        block_tokens=int(max(1, p["block_size"])),
+        seed=seed,
+    )
+    if p["load"] == LOAD_RATE:
+        total = min(MOST_REQUESTS, default_to(float(p["num_prompts"]), RATE_REQUESTS))
+        shape = 1.0 / arrival_variability(p)
+        return replace(traffic, n_requests=int(total), rate_per_s=float(p["request_rate"]) / one.ranks,
+                     process="gamma", burstiness=float(shape)), 0  # fmt: skip
+    if p["load"] != LOAD_CLOSED:
+        raise UserError("only closed loops and offered rates are simulated", field="workload.load")
+    clients = max(1, round(float(p["concurrency"]) / one.ranks))
+    total = default_to(float(p["num_prompts"]), REQUESTS_PER_CLIENT * float(p["concurrency"])) / one.ranks
+    return replace(traffic, n_requests=max(clients, min(MOST_REQUESTS, round(total)))), clients
+
+
+def run(
+    one: Deployment, requests: Requests, clients: int, seed: int = 0, replicas: int = 1, policy: int = 0
+) -> Outcome:
+    """Simulate `replicas` ranks; `clients` > 0 is a closed loop over all of them."""
+    options = RunOptions(policy=policy, closed_loop=clients, seed=seed)
+    return simulate([one.instance() for _ in range(replicas)], requests, options)
+
+
+def served(outcome: Outcome) -> Served:
+    """What curves measure, from a finished simulation."""
+    req, inst = outcome.world.req, outcome.world.inst
+    done = req["state"] == FINISHED
+    end = max(1, int(req["finish"].max()))
+    return Served(
+        arrival_ns=np.asarray(req["arrival"]),
+        started_ns=np.asarray(req["started"]),
+        first_token_ns=np.where(done, req["first_token"], -1),
+        finish_ns=np.where(done, req["finish"], -1),
+        output_tokens=np.asarray(req["generated"]),
+        max_running=float(inst["max_seqs"].sum()),
+        busy_share=float(inst["busy_ns"].sum()) / end / len(inst),
+    )
+
+
+def simulate_deployment(one: Deployment, seed: int = 0) -> dict[str, float]:
+    """Figures of one deployment under its own load, in the closed form's units and definitions.
+
+    Means over all requests, the opening burst of a closed loop included; percentiles beside them.
+    """
+    traffic, clients = client_traffic(one, seed)
+    outcome = run(one, synthesize(traffic), clients, seed)
+    was = served(outcome)
+    rate = traffic.rate_per_s
+    point = measure(was, rate, warmup_share=0.0)
+    o = np.zeros(1, RESULT)
+    mean = point.latency_ms
+    if "ttft_mean" not in mean:
+        return {"requests": float(point.n_finished)}
+    host_latency(
+        1e3 * mean["ttft_mean"],
+        1e3 * mean.get("tpot_mean", 0.0),
+        1e3 * mean.get("tpot_p50", 0.0),
+        float(traffic.isl),
+        float(was.output_tokens.mean()),
+        one.p,
+        one.coefficients,
+        o[0],
+    )
+    host_ms = float(o[0]["ttft_ms"]) - mean["ttft_mean"]
+    gpus = float(one.d["gpus"])
+    out = {name: float(o[0][name]) for name in ("ttft_ms", "tpot_ms", "e2e_ms")}
+    out |= {f"ttft_p{q}_ms": mean[f"ttft_p{q}"] + host_ms for q in (50, 90, 99)}
+    out |= {f"tpot_p{q}_ms": mean[f"tpot_p{q}"] for q in (50, 90, 99) if f"tpot_p{q}" in mean}
+    return out | {
+        "output_tok_s_per_gpu": point.output_tok_s * one.ranks / gpus,
+        "requests_per_s": point.achieved_per_s * one.ranks,
+        "requests": float(point.n_finished),
+        "preemptions": float(outcome.world.inst["n_preempted"].sum()),
+        "busy_share": was.busy_share,
+        "steps": float(outcome.world.inst["n_steps"].sum()),
+    }
+
+
+def load_at(
+    one: Deployment,
+    traffic: Traffic,
+    slo: Slo,
+    *,
+    replicas: int = 1,
+    policy: int = 0,
+    warmup_share: float = 0.1,
+) -> LoadAt:
+    """A function that simulates an offered rate (requests/s) on `replicas` of this deployment: `curves.LoadAt`."""
+
+    def at(rate_per_s: float) -> LoadPoint:
+        requests = synthesize(replace(traffic, rate_per_s=rate_per_s))
+        outcome = run(one, requests, 0, traffic.seed, replicas, policy)
+        return measure(served(outcome), rate_per_s, slo=slo, warmup_share=warmup_share)
+
+    return at

@@ -1,0 +1,131 @@
+"""Fleets behind a router that sees live load, and deployments of the closed form in the simulator."""
+
+import time
+
+import numpy as np
+import pytest
+
+from kernels.des_layout import (
+    ROUTE_CUSTOM,
+    ROUTE_KV,
+    ROUTE_LEAST,
+    ROUTE_LOAD,
+    ROUTE_PREFIX,
+    ROUTE_RAND,
+    ROUTE_RR,
+)
+from sweep.errors import UserError
+from sweep.fidelity import coefficients_for
+from sweep.points import row_values
+from sweep.records import default_records, set_values
+from sweep.simulate.curves import Slo, capacity, measure
+from sweep.simulate.custom import entry_point
+from sweep.simulate.deployment import deployment, load_at, served
+from sweep.simulate.runner import simulate
+from sweep.simulate.world import RunOptions
+from sweep.traces import Traffic, read, synthesize
+
+POLICIES = (ROUTE_LOAD, ROUTE_RR, ROUTE_RAND, ROUTE_LEAST, ROUTE_PREFIX, ROUTE_KV)
+
+
+def record(**row):
+    one = default_records(1)
+    set_values(one[0], row_values({"model": "llama_3_1_8b", "hardware": "h100_sxm", **row}))
+    return one
+
+
+def deployed(**row):
+    one = record(**row)
+    return deployment(one, coefficients_for("fitted")[int(one[0]["hardware_index"]), int(one[0]["engine"])])
+
+
+def fleet(requests, policy, n=8, custom=None, **row):
+    one = deployed(**row)
+    return simulate([one.instance() for _ in range(n)], requests, RunOptions(policy=policy), custom=custom)
+
+
+def hit_share(outcome):
+    inst = outcome.world.inst
+    return inst["hit_tokens"].sum() / inst["asked_tokens"].sum()
+
+
+def test_every_policy_serves_all_and_the_same_seed_gives_the_same_answer():
+    requests = synthesize(
+        Traffic(400, 40.0, isl=512, osl=64, n_prefixes=8, prefix_tokens=256, block_tokens=16)
+    )
+    for policy in POLICIES:
+        one, two = (fleet(requests, policy, 4) for _ in range(2))
+        assert one.finished
+        assert np.array_equal(one.world.req["finish"], two.world.req["finish"])
+        assert set(one.world.req["instance"].tolist()) == {0, 1, 2, 3}
+
+
+def test_policies_that_see_live_load_queue_less_than_random_ones():
+    requests = synthesize(Traffic(2000, 60.0, "gamma", 0.3, isl=2000, osl=100, length_range=0.1))
+    ttft = {
+        p: measure(served(fleet(requests, p, 4)), 60.0).latency_ms["ttft_p99"]
+        for p in (ROUTE_RAND, ROUTE_LOAD, ROUTE_LEAST)
+    }
+    assert ttft[ROUTE_LOAD] < ttft[ROUTE_RAND]
+    assert ttft[ROUTE_LEAST] < ttft[ROUTE_RAND]
+
+
+def test_a_custom_policy_is_asked_for_every_request_and_obeyed():
+    requests = synthesize(Traffic(50, 20.0, isl=256, osl=16))
+    seen = []
+
+    def last(arrival, live):
+        seen.append((arrival.row, sum(one.running + one.waiting for one in live)))
+        return len(live) - 1
+
+    outcome = fleet(requests, ROUTE_CUSTOM, 3, custom=last)
+    assert outcome.finished
+    assert set(outcome.world.req["instance"].tolist()) == {2}
+    assert [row for row, _ in seen] == list(range(50))
+    assert max(load for _, load in seen) > 0
+    with pytest.raises(UserError, match="is no instance"):
+        fleet(requests, ROUTE_CUSTOM, 3, custom=lambda arrival, live: 7)
+
+
+def test_an_entry_point_is_imported_or_refused_in_one_line():
+    assert entry_point("math:floor")(1.5) == 1
+    for text, message in (
+        ("floor", "module:function"),
+        ("math:nope", "no function nope"),
+        ("no_such_module:f", "cannot be imported"),
+        ("os.path:sep", "no function"),
+    ):
+        with pytest.raises(UserError, match=message):
+            entry_point(text)
+
+
+def test_capacity_of_a_deployment_is_found_and_grows_with_replicas():
+    one = deployed(isl=512, osl=64)
+    traffic = Traffic(300, isl=512, osl=64)
+    slo = Slo(ttft_ms=200.0, percentile=90)
+    single = capacity(load_at(one, traffic, slo), 20.0, tolerance=0.05).rate_per_s
+    double = capacity(
+        load_at(one, traffic, slo, replicas=2, policy=ROUTE_LEAST), 2 * single, tolerance=0.05
+    ).rate_per_s
+    assert single > 0
+    assert 1.7 * single < double < 2.6 * single
+
+
+def test_prefix_routing_beats_round_robin_on_the_mooncake_trace(shared):
+    requests = read(shared / "traces" / "mooncake_conversation.jsonl").requests
+    found = {}
+    for policy in (ROUTE_RR, ROUTE_KV, ROUTE_PREFIX):
+        outcome = fleet(requests, policy, block_size=16)
+        found[policy] = hit_share(outcome), measure(served(outcome), 3.4).latency_ms["ttft_mean"]
+    for policy in (ROUTE_KV, ROUTE_PREFIX):
+        assert found[policy][0] > 1.2 * found[ROUTE_RR][0]
+        assert found[policy][1] < found[ROUTE_RR][1]
+
+
+def test_a_hundred_thousand_requests_take_seconds():
+    requests = synthesize(Traffic(100_000, 100.0, isl=1024, osl=128, length_range=0.5))
+    fleet(synthesize(Traffic(10, 100.0, isl=1024, osl=128)), ROUTE_LEAST)
+    began = time.perf_counter()
+    outcome = fleet(requests, ROUTE_LEAST)
+    assert outcome.finished
+    assert time.perf_counter() - began < 60.0
