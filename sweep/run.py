@@ -191,7 +191,18 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
         f" ({rate:,.0f} rows/s)",
         file=sys.stderr,
     )
+    _simulate(run)
     print(run.folder)
+
+
+def _simulate(run: Run) -> None:
+    """`des.top` candidates of the frontier through the simulator."""
+    top = int(run.grid.settings.get("des.top") or 0)
+    if top > 0:
+        from sweep.fanout import differences, fan_out
+
+        for line in differences(fan_out(run.folder, top, run.grid.settings["executor.workers"])):
+            print(line, file=sys.stderr)
 
 
 def _draw(run: Run, summary: Summary, frame: pl.DataFrame) -> None:

@@ -22,6 +22,16 @@ def _knob(key: str, doc: str, kind: str, *flags: str, **more: Any) -> Field:
 
 
 FIELDS = (
+    _knob(
+        "top",
+        "Frontier candidates of a sweep that are simulated request by request, with their neighbours on the grid; 0 = none. "
+        "Moves nothing: the sweep's own figures stay, the simulation's join them.",
+        "int",
+        default=0,
+        low=0,
+        scope="run",
+        moves=(),
+    ),
     _knob("num_requests", "Synthetic requests to simulate.", "int", "--des-num-requests", default=400, low=1),
     _knob(
         "seed",

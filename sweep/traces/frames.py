@@ -30,7 +30,7 @@ def json_frame(
     schema = {name: types[role] for role, name in columns.given().items()}
     try:
         frame = pl.read_ndjson(piece.data, schema=schema)
-    except (pl.exceptions.PolarsError, ValueError, OSError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError):
         return None
     return frame if frame.height == piece.n_lines else None
 
@@ -45,7 +45,7 @@ def csv_frame(piece: Piece, header: list[str], delimiter: str, columns: Columns)
             separator=delimiter,
             columns=[header.index(name) for name in columns.given().values()],
         )
-    except (pl.exceptions.PolarsError, ValueError, OSError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError):
         return None
     if frame.height != piece.n_lines:
         return None

@@ -320,14 +320,14 @@ def _read_parquet(path: Path, state: _State) -> None:
         schema = scan.collect_schema()
         state.columns = find(list(schema), state.wanted, file=str(path))
         n_rows = int(scan.select(pl.len()).collect().item())
+        if state.limit:
+            n_rows = min(n_rows, state.limit - state.report.n_lines)
+        rows_of = scan.select(list(state.columns.given().values()))
         for start in range(0, n_rows, PARQUET_ROWS):
-            if state.full:
-                return
-            length = min(PARQUET_ROWS, n_rows - start, state.limit - state.report.n_lines or PARQUET_ROWS)
-            length = length if state.limit else min(PARQUET_ROWS, n_rows - start)
-            names = list(state.columns.given().values())
-            _parquet_slice(scan.select(names).slice(start, length).collect(), start, str(path), state)
-    except (pl.exceptions.PolarsError, OSError) as error:
+            piece = rows_of.slice(start, min(PARQUET_ROWS, n_rows - start)).collect()
+            _parquet_slice(piece, start, str(path), state)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        # A damaged file can make the parquet decoder panic, which is no PolarsError.
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"cannot be read: {reason}", file=str(path)) from None
 

@@ -1,0 +1,61 @@
+"""Which rows of a sweep are worth simulating: candidates of the frontier, and their neighbours on the grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sweep.axes import Axis, Grid
+from sweep.fields import record_dtype
+from sweep.frontier import COST, FRONTIERS
+
+Rows = NDArray[np.int64]
+
+
+def record_of(grid: Grid, row: int) -> NDArray[np.float64]:
+    """Input record of a row as a flat vector: each axis writes its columns over the base."""
+    position = {name: i for i, name in enumerate(record_dtype().names or ())}
+    flat = np.array(grid.base, dtype=np.float64).reshape(-1)
+    for axis, code in zip(grid.axes, grid.codes_of(np.array([row])), strict=True):
+        flat[[position[column] for column in axis.columns]] = axis.table[int(code[0])]
+    return flat
+
+
+def chosen(frontier: pl.DataFrame, top: int) -> Rows:
+    """`top` rows of a frontier table: those that meet the SLO at least cost first, then evenly along the frontier by cost.
+
+    Empty where no row has a price.
+    """
+    priced = frontier.filter(pl.col("feasible") & pl.col(COST).is_not_null()).sort(COST, "row")
+    cheapest = priced.filter(pl.col("meets_slo")).head((top + 1) // 2)
+    others = priced.filter(_on_frontier(priced) & ~pl.col("row").is_in(cheapest["row"].implode()))
+    left = min(top - cheapest.height, others.height)
+    spread = np.unique(np.linspace(0, max(others.height - 1, 0), left).round().astype(np.int64))
+    return np.concatenate([cheapest["row"].to_numpy(), others["row"].to_numpy()[spread]]).astype(np.int64)
+
+
+def _on_frontier(frame: pl.DataFrame) -> pl.Expr:
+    marks = [f"frontier_{latency}" for latency in FRONTIERS if f"frontier_{latency}" in frame.columns]
+    return pl.any_horizontal(marks) if marks else pl.lit(True)
+
+
+def with_neighbours(grid: Grid, rows: Rows) -> Rows:
+    """The rows and, one step up and down each ordered axis, the rows beside them; each once, in row order."""
+    found = set(rows.tolist())
+    for axis, stride in zip(grid.axes, grid.strides(), strict=True):
+        if not _is_ordered(axis):
+            continue
+        code = rows // stride % axis.radix
+        found |= set((rows[code > 0] - stride).tolist()) | set(
+            (rows[code < axis.radix - 1] + stride).tolist()
+        )
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _is_ordered(axis: Axis) -> bool:
+    """Whether an axis has an order in which neighbours are alike: numbers, and parallel shapes as listed."""
+    if axis.name == "parallelism":
+        return True
+    numbers = [label.field for label in axis.labels if label.field is not None]
+    return "." in axis.name and bool(numbers) and all(field.kind in ("int", "float") for field in numbers)
