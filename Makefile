@@ -4,24 +4,34 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PROGRAM := $(VENV)/.program
+TOOLS := $(VENV)/.tools
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # The first interpreter that runs, is 3.11 or newer and can make virtual environments.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup sweep simulate nightly test test-long lint format bench notebooks clean
+.PHONY: help setup tools sweep simulate nightly test test-long lint format bench notebooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-setup: $(STAMP)  ## make .venv with the program and its tools (quick when it is there)
+setup: $(PROGRAM)  ## make .venv with the program in it (quick when it is there)
 	@:
 
-$(STAMP): pyproject.toml
+$(PROGRAM): pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "servesweep needs Python 3.11 or newer with its venv module; set PYTHON=/path/to/python3" >&2; exit 2; }
 	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,report]'
+	@$(PIP) --editable .
+	@touch $@
+
+tools: $(TOOLS)  ## add what tests, linting, notebooks and calibration need
+	@:
+
+$(TOOLS): $(PROGRAM)
+	@echo "adding the tools for tests and linting"
+	@$(PIP) --editable '.[dev,report]'
 	@touch $@
 
 sweep: setup  ## the main job: the default grid, its Pareto plots and its report
@@ -33,25 +43,25 @@ simulate: setup  ## simulate one deployment request by request
 nightly: setup  ## the nightly planning job, on its built-in traffic
 	@$(BIN)/servesweep nightly job=default
 
-test: setup  ## the tests (minutes)
+test: tools  ## the tests (minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not long'
 
-test-long: setup  ## the long tests too
+test-long: tools  ## the long tests too
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-lint: setup  ## format, lint and types
+lint: tools  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-format: setup  ## rewrite the files as the linter wants them
+format: tools  ## rewrite the files as the linter wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 bench: setup  ## rows, steps and requests per second on this machine
 	@$(BIN)/servesweep bench
 
-notebooks: setup  ## run the notebooks
+notebooks: tools  ## run the notebooks
 	@$(BIN)/python -m pytest --nbmake notebooks
 
 clean:  ## remove .venv and caches (results stay)
