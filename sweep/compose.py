@@ -150,10 +150,17 @@ def grid_of(composition: Composition, name: str, overrides: Sequence[str]) -> Gr
         base=_base_record(composition, axes),
         axes=tuple(_with_shown(ordered, composition)),
         hardware=_hardware_names(composition),
-        settings={f"{g}.{k}": v for g in RUN_GROUPS for k, v in composition.base[g].items()},
+        settings=_settings(composition),
         overrides=tuple(overrides),
         given=tuple(composition.settings),
     )
+
+
+def _settings(composition: Composition) -> Values:
+    """What no kernel reads: how the run is done, and the traffic that simulations replay."""
+    run = {f"{g}.{k}": v for g in RUN_GROUPS for k, v in composition.base[g].items()}
+    traffic = (f for f in fields_of_group()["workload"] if not f.column)
+    return run | {f.key: composition.base["workload"][f.name] for f in traffic}
 
 
 def _setting_axis(setting: Setting) -> Axis:

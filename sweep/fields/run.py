@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweep.fields import calibration, experiment
+from sweep.fields import calibration, demand, experiment
 from sweep.fields.columns import SPEED
 from sweep.fields.spec import Field
 
@@ -34,6 +34,7 @@ FIELDS = (
     ),
     *calibration.FIELDS,
     *experiment.FIELDS,
+    *demand.FIELDS,
     _setting(
         "executor.kind",
         "What runs the blocks of a grid: threads, local processes (loky) or an existing Dask cluster. Moves nothing: values do not depend on it.",
