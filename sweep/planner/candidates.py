@@ -59,7 +59,9 @@ class Candidates:
         return evaluated(self.records, self.fitted, **columns)
 
 
-def evaluated(records: Records, fitted: npt.NDArray[np.float64], **columns: npt.NDArray[Any] | float) -> Records:
+def evaluated(
+    records: Records, fitted: npt.NDArray[np.float64], **columns: npt.NDArray[Any] | float
+) -> Records:
     """Result records of `records` with some input columns set."""
     if not len(records):
         return np.zeros(0, RESULT)
@@ -78,7 +80,9 @@ def candidates_of(grid: Grid) -> Candidates:
         group = axis.name.split(".", 1)[0].split("+")[-1]
         if group in FIXED and axis.radix > 1:
             raise UserError(
-                "a plan answers one question at a time and this sweeps it", field=axis.name, allowed="one value"
+                "a plan answers one question at a time and this sweeps it",
+                field=axis.name,
+                allowed="one value",
             )
     if grid.n_rows > MAX_DEPLOYMENTS:
         raise UserError(f"{grid.n_rows:,} deployments; a plan weighs at most {MAX_DEPLOYMENTS:,} at once")

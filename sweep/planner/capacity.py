@@ -62,7 +62,9 @@ def highest(meets: Callable[[Floats], Flags], low: Floats, high: Floats, steps: 
     return np.where(possible, below, 0.0)
 
 
-def latencies(results: npt.NDArray[Any], records: npt.NDArray[Any], limits: Limits) -> tuple[Floats, Floats, Floats]:
+def latencies(
+    results: npt.NDArray[Any], records: npt.NDArray[Any], limits: Limits
+) -> tuple[Floats, Floats, Floats]:
     """TTFT, TPOT and E2E latency at the SLO's percentile, ms."""
     ranks = np.asarray(records["attention_dp"])
     ttft = ttft_percentile(results, ranks, limits)
@@ -94,7 +96,8 @@ def colocated_capacity(candidates: Candidates, limits: Limits) -> Capacity:
     def meets(rate: Floats) -> Flags:
         found = at_rate(alive, rate)
         fits = (population_percentile(found["resident"], limits) <= held) | (found["resident"] <= 1.0)
-        return (found["saturated"] == 0.0) & fits & within(*latencies(found, alive.records, limits), limits)
+        in_time = within(*latencies(found, alive.records, limits), limits)
+        return np.asarray((found["saturated"] == 0.0) & fits & in_time)
 
     lowest = saturated * LOWEST_SHARE
     rate = highest(meets, lowest, saturated)

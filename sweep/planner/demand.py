@@ -85,11 +85,15 @@ def demand_of(settings: Mapping[str, Any], trace_rate_per_s: float = math.nan) -
     """Demand of a run's settings (by Hydra key); a trace's rate stands in where none is given. Raises UserError."""
     rate, in_flight = settings["demand.request_rate"], settings["demand.concurrency"]
     if rate is not None and in_flight is not None:
-        raise UserError("and demand.concurrency are two demands: set one of them to null", field="demand.request_rate")
+        raise UserError(
+            "and demand.concurrency are two demands: set one of them to null", field="demand.request_rate"
+        )
     if rate is None and in_flight is None:
         rate = trace_rate_per_s
         if math.isnan(rate):
-            raise UserError("no load to plan for", field="demand.request_rate", allowed="a rate, a concurrency or a trace")
+            raise UserError(
+                "no load to plan for", field="demand.request_rate", allowed="a rate, a concurrency or a trace"
+            )
     return Demand(
         rate_per_s=math.nan if rate is None else float(rate),
         in_flight=math.nan if in_flight is None else float(in_flight),

@@ -36,7 +36,7 @@ def required_tp(candidates: Candidates, capacity: Capacity, row: int) -> int:
     room = record["hbm_gib"] * (0.9 if math.isnan(share) else share)
     room -= np.nan_to_num(result["activation_gib_per_gpu"]) + np.nan_to_num(result["reserve_gib_per_gpu"])
     whole = float(result["weights_gib_per_gpu"] * record["tp"])
-    return 2 ** max(0, math.ceil(math.log2(max(whole / max(room, 1e-3), 1.0))))
+    return 1 << math.ceil(math.log2(max(whole / max(room, 1e-3), 1.0)))
 
 
 def cache_miss(candidates: Candidates, capacity: Capacity, rows: npt.NDArray[np.int64]) -> str:
@@ -87,9 +87,7 @@ def why(candidates: Candidates, capacity: Capacity, limits: Limits, any_meets: b
     return f"no deployment is possible: {TEXT[reason]} ({n:,} of {len(candidates):,} deployments)"
 
 
-def limits_miss(
-    demand: Demand, cheapest: Plan | None, smallest: Plan | None, candidates: Candidates
-) -> str:
+def limits_miss(demand: Demand, cheapest: Plan | None, smallest: Plan | None, candidates: Candidates) -> str:
     """Why no fleet is allowed although deployments meet the SLO; the plans are the best without limits."""
     if smallest is not None and smallest.gpus > demand.max_gpus:
         return (

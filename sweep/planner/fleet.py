@@ -61,7 +61,7 @@ def best(keys: Sequence[Floats], allowed: npt.NDArray[np.bool_]) -> int | None:
 
 def undominated(units: Units) -> npt.NDArray[np.int64]:
     """Units that no other of their kind beats in load, GPUs and price at once; the first of equal ones."""
-    keep = []
+    keep: list[int] = []
     order = np.lexsort((units.gpus, units.usd_per_hour, -units.load))
     for i in order:
         beaten = any(
@@ -71,12 +71,18 @@ def undominated(units: Units) -> npt.NDArray[np.int64]:
             for k in keep
         )
         if units.load[i] > 0.0 and not beaten:
-            keep.append(i)
+            keep.append(int(i))
     return np.array(sorted(keep), dtype=np.int64)
 
 
 def best_mix(
-    units: Units, load: float, spare: int, *, max_gpus: float = math.inf, budget: float = math.inf, smallest: bool = False
+    units: Units,
+    load: float,
+    spare: int,
+    *,
+    max_gpus: float = math.inf,
+    budget: float = math.inf,
+    smallest: bool = False,
 ) -> Mix | None:
     """The cheapest (or smallest) fleet of exactly two kinds within the limits; None where there is none."""
     priced = np.flatnonzero(np.isfinite(units.usd_per_hour) & (units.load > 0.0))

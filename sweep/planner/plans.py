@@ -70,7 +70,8 @@ class Plan:
         if self.kind == "mixed":
             largest = max(self.parts, key=lambda part: part.rate_per_s)
             return tuple(
-                _fewer(part, min(self.spare, part.count - 1)) if part is largest else part for part in self.parts
+                _fewer(part, min(self.spare, part.count - 1)) if part is largest else part
+                for part in self.parts
             )
         return tuple(_fewer(part, min(self.spare, part.count - 1)) for part in self.parts)
 
@@ -153,7 +154,9 @@ def colocated_plans(
     return [colocated_plan(r, candidates, capacity, fleets, demand.spare) for r in found if r is not None]
 
 
-def mixed_plan(candidates: Candidates, capacity: Capacity, demand: Demand, *, smallest: bool = False) -> Plan | None:
+def mixed_plan(
+    candidates: Candidates, capacity: Capacity, demand: Demand, *, smallest: bool = False
+) -> Plan | None:
     """The best fleet of two accelerator types; None where no two carry the demand within its limits."""
     units = Units(
         loads(capacity, demand),
@@ -173,9 +176,7 @@ def mixed_plan(candidates: Candidates, capacity: Capacity, demand: Demand, *, sm
 
 
 def _mixed(mix: Mix, units: Units, capacity: Capacity, demand: Demand) -> Plan:
-    parts = tuple(
-        _part(u, "replica", n, capacity) for u, n in zip(mix.units, mix.counts, strict=True)
-    )
+    parts = tuple(_part(u, "replica", n, capacity) for u, n in zip(mix.units, mix.counts, strict=True))
     total = sum(n * float(units.load[u]) for u, n in zip(mix.units, mix.counts, strict=True))
     share = demand.planned / total
     rate = demand.planned if demand.by_rate else share * sum(part.count * part.rate_per_s for part in parts)
@@ -231,8 +232,20 @@ def _best_pair(
         return None
     a, b = int(i[k]), int(j[k])
     parts = (
-        Part(a, "prefill", int(n_prefill[k]), float(pools.prefill_per_s[a]), float(pools.prefill_saturated_per_s[a])),
-        Part(b, "decode", int(n_decode[k]), float(pools.decode_per_s[b]), float(pools.decode_saturated_per_s[b])),
+        Part(
+            a,
+            "prefill",
+            int(n_prefill[k]),
+            float(pools.prefill_per_s[a]),
+            float(pools.prefill_saturated_per_s[a]),
+        ),
+        Part(
+            b,
+            "decode",
+            int(n_decode[k]),
+            float(pools.decode_per_s[b]),
+            float(pools.decode_saturated_per_s[b]),
+        ),
     )
     return Plan("split", parts, int(gpus[k]), float(usd[k]), float(rate[k]), demand.spare)
 
@@ -244,7 +257,11 @@ def _workers(rate: Floats, each: Floats, spare: int) -> Floats:
 
 
 def _pair_rate(
-    i: npt.NDArray[np.int64], j: npt.NDArray[np.int64], candidates: Candidates, pools: PoolCapacity, demand: Demand
+    i: npt.NDArray[np.int64],
+    j: npt.NDArray[np.int64],
+    candidates: Candidates,
+    pools: PoolCapacity,
+    demand: Demand,
 ) -> Floats:
     """Planned rate; what is in flight is a rate by Little's law, at the latency of an idle prefill pool."""
     if demand.by_rate:

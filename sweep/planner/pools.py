@@ -63,9 +63,7 @@ def pool_capacity(candidates: Candidates, limits: Limits) -> PoolCapacity:
         prefill = np.where(usable, highest(in_time, saturated * LOWEST_SHARE, saturated * 0.999), 0.0)
         ttft = ttft_at(prefill)
     decode, top, tpot, resident = _decode_capacity(candidates, limits, ttft, usable)
-    return PoolCapacity(
-        prefill, decode, saturated, top, np.asarray(fast["ttft_ms"]), ttft, tpot, resident
-    )
+    return PoolCapacity(prefill, decode, saturated, top, np.asarray(fast["ttft_ms"]), ttft, tpot, resident)
 
 
 def prefill_wait_ms(rate: Floats, saturated: Floats, ranks: Floats, limits: Limits) -> Floats:

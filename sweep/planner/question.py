@@ -12,9 +12,9 @@ import numpy as np
 
 from sweep.axes import Grid
 from sweep.catalog.yaml_file import read_yaml
+from sweep.paths import conf_dir
 from sweep.planner.candidates import Candidates, candidates_of
 from sweep.planner.demand import LATENCIES, Demand, Limits, demand_of
-from sweep.paths import conf_dir
 from sweep.traces.requests import Requests
 
 PRESET = "plan"
@@ -63,7 +63,21 @@ def searched(overrides: Sequence[str], config_dirs: Sequence[Path]) -> list[str]
     for group in ("workload", "slo"):
         if asked.get(group) and group not in named:
             lines.append(f"{group}={asked[group]}")
+    lines += _one_load(named)
     return [*([] if "grid" in named else ["grid=none"]), *lines, *overrides]
+
+
+def _one_load(named: set[str]) -> list[str]:
+    """A load that the command line gives replaces that of the demand's file, whatever its kind."""
+    kinds = {"demand.request_rate", "demand.concurrency"}
+    if kinds & named:
+        return [f"{key}=null" for key in kinds - named]
+    if "workload.trace" in named and "demand" not in named:
+        return [
+            "demand.request_rate=null",
+            *([] if "demand.peak_factor" in named else ["demand.peak_factor=1"]),
+        ]
+    return []
 
 
 def _preset(named: set[str], groups: set[str], overrides: Sequence[str]) -> list[str]:

@@ -1,0 +1,223 @@
+"""Questions about an answer: what would change it, at which load, and whether the winner is told from the second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from sweep.catalog.fitted import operator_row
+from sweep.fields.engine import ENGINES
+from sweep.planner.candidates import Candidates
+from sweep.planner.demand import Demand, Limits
+from sweep.planner.designs import Costs, Design, changed, costs_of
+
+SWING = 0.2
+"""How far the tornado moves each input, as a share of its value."""
+DRAFT_TOKENS = 3.0
+"""Speculation depth that is asked about where the run has none."""
+MEDIAN_OF_NORMAL = 0.6745
+"""Median of |x| of a standard normal variable: turns a median absolute error into a deviation."""
+TOLD_APART = 0.9
+LOADS = np.geomspace(1.0 / 16.0, 16.0, 65)
+"""Loads at which the winner is asked for, as shares of the planned one."""
+FLICKER = 0.05
+
+TFLOPS = ("tflops_fp32", "tflops_bf16", "tflops_fp8", "tflops_int8", "tflops_fp4")
+
+
+@dataclass(frozen=True)
+class Swing:
+    """Cost of the winner, sized again, with one input lower and higher; whether another design then wins."""
+
+    name: str
+    low_usd_per_hour: float
+    high_usd_per_hour: float
+    low_winner: int
+    high_winner: int
+
+    @property
+    def width(self) -> float:
+        ends = [x for x in (self.low_usd_per_hour, self.high_usd_per_hour) if math.isfinite(x)]
+        return max(ends) - min(ends) if len(ends) == 2 else math.inf
+
+
+Variation = Callable[[Candidates, Demand, Limits, float], tuple[Candidates, Demand, Limits]]
+
+
+def _column(*names: str) -> Variation:
+    def vary(c: Candidates, d: Demand, x: Limits, f: float) -> tuple[Candidates, Demand, Limits]:
+        return changed(c, {name: c.records[name] * f for name in names}), d, x
+
+    return vary
+
+
+def _whole(name: str) -> Variation:
+    def vary(c: Candidates, d: Demand, x: Limits, f: float) -> tuple[Candidates, Demand, Limits]:
+        return changed(c, {name: np.maximum(1.0, np.round(c.records[name] * f))}), d, x
+
+    return vary
+
+
+def _price_of_winner(c: Candidates, d: Demand, x: Limits, f: float) -> tuple[Candidates, Demand, Limits]:
+    """The price of the first deployment's accelerator; the others keep theirs."""
+    same = c.records["hardware_index"] == c.records["hardware_index"][0]
+    return changed(c, {"usd_per_gpu_hour": c.usd_per_gpu_hour * np.where(same, f, 1.0)}), d, x
+
+
+INPUTS: tuple[tuple[str, Variation], ...] = (
+    ("load", lambda c, d, x, f: (c, d.times(f), x)),
+    ("prompt length", _whole("isl")),
+    ("output length", _whole("osl")),
+    ("memory bandwidth", _column("hbm_gb_s")),
+    ("memory size", _column("hbm_gib")),
+    ("peak compute", _column(*TFLOPS)),
+    ("link bandwidth", _column("link_gb_s", "nic_gb_s")),
+    ("price of the winner's GPU", _price_of_winner),
+    ("TTFT limit", lambda c, d, x, f: (c, d, replace(x, ttft_ms=x.ttft_ms * f))),
+    ("TPOT limit", lambda c, d, x, f: (c, d, replace(x, tpot_ms=x.tpot_ms * f))),
+)
+"""The ten inputs that decide most plans, and how each is moved by a factor."""
+
+
+def tornado(candidates: Candidates, designs: list[Design], demand: Demand, limits: Limits) -> list[Swing]:
+    """Swings of the first design's cost, widest first. The first deployment of `candidates` is the winner's."""
+    swings = []
+    for name, vary in INPUTS:
+        ends = [
+            _winner(*vary(candidates, demand, limits, factor), designs)
+            for factor in (1.0 - SWING, 1.0 + SWING)
+        ]
+        swings.append(Swing(name, ends[0][0], ends[1][0], ends[0][1], ends[1][1]))
+    return sorted(swings, key=lambda s: -s.width)
+
+
+def _winner(
+    candidates: Candidates, demand: Demand, limits: Limits, designs: list[Design]
+) -> tuple[float, int]:
+    """Cost of the first design with fractional replicas, and the design that is cheapest with whole ones."""
+    costs = costs_of(candidates, designs, limits)
+    whole = [costs.usd_per_hour(design, demand) for design in designs]
+    return costs.usd_per_hour(designs[0], demand, whole=False), int(np.argmin(whole))
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """What would make the second design as cheap as the first; None where nothing within reach does.
+
+    `price`: $/GPU-h of its accelerator. `bandwidth`: factor on its memory bandwidth. `acceptance`: share of drafted
+    tokens accepted with `draft_tokens` per step. The last two compare with fractional replicas.
+    """
+
+    price_usd_per_gpu_hour: float | None
+    bandwidth_factor: float | None
+    acceptance: float | None
+    draft_tokens: int
+
+
+def break_even(
+    candidates: Candidates, first: Design, second: Design, gpus_of_second: int, demand: Demand, limits: Limits
+) -> BreakEven:
+    """What makes `second` beat `first`, each input by itself."""
+    now = costs_of(candidates, [first, second], limits)
+    whole = now.usd_per_hour(first, demand)
+    goal = now.usd_per_hour(first, demand, whole=False)
+    rows = np.zeros(len(candidates), bool)
+    rows[list(second.rows)] = True
+    drafts = float(max(DRAFT_TOKENS, np.max(candidates.records["speculative_num_tokens"])))
+
+    def cost(columns: dict[str, np.ndarray]) -> float:
+        return costs_of(changed(candidates, columns), [second], limits).usd_per_hour(
+            second, demand, whole=False
+        )
+
+    def with_bandwidth(factor: float) -> float:
+        return cost({"hbm_gb_s": candidates.records["hbm_gb_s"] * np.where(rows, factor, 1.0)})
+
+    def with_acceptance(share: float) -> float:
+        before = candidates.records
+        return cost(
+            {
+                "speculative_num_tokens": np.where(rows, drafts, before["speculative_num_tokens"]),
+                "speculative_acceptance_rate": np.where(rows, share, before["speculative_acceptance_rate"]),
+            }
+        )
+
+    return BreakEven(
+        whole / gpus_of_second if math.isfinite(whole) else None,
+        crossing(with_bandwidth, goal, 1.0, 8.0),
+        crossing(with_acceptance, goal, 0.0, 1.0),
+        int(drafts),
+    )
+
+
+def crossing(cost: Callable[[float], float], goal: float, low: float, high: float) -> float | None:
+    """Smallest x in [low, high] with cost(x) <= goal for a falling cost, to 1/256 of the span; None where none."""
+    if not cost(high) <= goal:
+        return None
+    for _ in range(8):
+        middle = 0.5 * (low + high)
+        if cost(middle) <= goal:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Loads (from, to) over which one design of a list is cheapest."""
+
+    design: int
+    low: float
+    high: float
+
+
+def by_load(costs: Costs, designs: list[Design], demand: Demand) -> list[Stretch]:
+    """Which design wins at which load, from 1/16 to 16 times the planned one.
+
+    Whole replicas make winners flicker: a design keeps its stretch until another is cheaper by more than 5 %.
+    """
+    stretches: list[Stretch] = []
+    for share in LOADS:
+        asked = demand.times(float(share))
+        usd = [costs.usd_per_hour(design, asked) for design in designs]
+        winner, load = int(np.argmin(usd)), asked.planned
+        if stretches and usd[stretches[-1].design] * (1.0 - FLICKER) <= usd[winner]:
+            winner = stretches[-1].design
+        if stretches and stretches[-1].design == winner:
+            stretches[-1] = replace(stretches[-1], high=load)
+        else:
+            stretches.append(Stretch(winner, load, load))
+    return stretches
+
+
+def speed_error(candidates: Candidates, row: int) -> float:
+    """Standard deviation of ln(speed) of a deployment: held-out errors of the operators that decide it, GEMM and decode
+    attention, as fitted for its accelerator and engine (wider where they are inherited from another)."""
+    record = candidates.records[row]
+    hardware = candidates.hardware[int(record["hardware_index"])]
+    engine = ENGINES[int(record["engine"])]
+    errors = [operator_row(hardware, engine, op)[1].error for op in ("gemm_fp8", "decode_gqa")]
+    return float(np.mean(errors)) / MEDIAN_OF_NORMAL
+
+
+def chance_of_first(
+    candidates: Candidates, first: Design, second: Design, usd_first: float, usd_second: float
+) -> float:
+    """Probability that the first design really is the cheaper one.
+
+    Cost goes as 1 / speed; the errors of two accelerators are independent, those of one are shared and cancel:
+    P = Phi(ln(usd_second / usd_first) / sqrt(s_first^2 + s_second^2)).
+    """
+    if not (math.isfinite(usd_first) and math.isfinite(usd_second)):
+        return 1.0
+    gap = math.log(usd_second / usd_first)
+    kinds = [candidates.records["hardware_index"][design.rows[0]] for design in (first, second)]
+    if kinds[0] == kinds[1] and first.kind == second.kind:
+        return 1.0 if gap > 0.0 else 0.5
+    errors = [speed_error(candidates, design.rows[0]) for design in (first, second)]
+    return NormalDist().cdf(gap / math.hypot(*errors))
