@@ -195,9 +195,9 @@ def test_without_a_price_the_smallest_fleet_is_still_an_answer():
 
 def test_a_plan_answers_one_question_at_a_time():
     with pytest.raises(UserError, match=r"workload\.isl.*one question at a time"):
-        question(["workload.isl=100,200"])
+        question([*SMALL, "workload.isl=100,200"])
     with pytest.raises(UserError, match="two demands"):
-        question(["demand.request_rate=3", "demand.concurrency=3"])
+        question([*SMALL, "demand.request_rate=3", "demand.concurrency=3"])
 
 
 def test_strict_plans_and_all_deployments_are_two_tables(asked):
