@@ -41,7 +41,11 @@ def question(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Ques
     """Compose the question that Hydra `overrides` ask. Raises UserError."""
     from sweep.hydra_sweeper import compose_grid
 
-    grid = compose_grid(searched(overrides, config_dirs), config_dirs=config_dirs)
+    return of_grid(compose_grid(searched(overrides, config_dirs), config_dirs=config_dirs))
+
+
+def of_grid(grid: Grid) -> Question:
+    """The question that a composed grid asks, its trace read. Raises UserError."""
     candidates = candidates_of(grid)
     trace = _trace(grid)
     rate = math.nan

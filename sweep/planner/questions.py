@@ -9,7 +9,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sweep.catalog.fitted import operator_row
+from kernels.dtypes import NAMES as FORMATS
+from kernels.layout import DERIVED
+from kernels.resolve import resolve
+from sweep.catalog.fitted import OPS, operator_row
 from sweep.fields.engine import ENGINES
 from sweep.planner.candidates import Candidates
 from sweep.planner.demand import Demand, Limits
@@ -196,12 +199,16 @@ def by_load(costs: Costs, designs: list[Design], demand: Demand) -> list[Stretch
 
 
 def speed_error(candidates: Candidates, row: int) -> float:
-    """Standard deviation of ln(speed) of a deployment: held-out errors of the operators that decide it, GEMM and decode
-    attention, as fitted for its accelerator and engine (wider where they are inherited from another)."""
+    """Standard deviation of ln(speed) of a deployment: held-out errors of the operators that decide it, the GEMM of its
+    number format and decode attention, as fitted for its accelerator and engine (wider where inherited)."""
     record = candidates.records[row]
+    derived = np.zeros(1, DERIVED)
+    resolve(record, derived[0])
     hardware = candidates.hardware[int(record["hardware_index"])]
     engine = ENGINES[int(record["engine"])]
-    errors = [operator_row(hardware, engine, op)[1].error for op in ("gemm_fp8", "decode_gqa")]
+    gemm = f"gemm_{FORMATS[int(derived[0]['mlp_dtype'])]}"
+    ops = (gemm if gemm in OPS else "gemm_bf16", "decode_gqa")
+    errors = [operator_row(hardware, engine, op)[1].error for op in ops]
     return float(np.mean(errors)) / MEDIAN_OF_NORMAL
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +48,17 @@ def planned(asked: Question) -> Planned:
     with announced():
         answer = answered(asked)
     short = list(answer.plans[: int(asked.setting("short_list"))])
-    simulate = asked.setting("simulate") and find_spec("sweep.planner.simulated") is not None
-    checked = verified(short, answer) if simulate else [Verified(plan) for plan in short]
+    checked = verified(short, answer) if asked.setting("simulate") else [Verified(plan) for plan in short]
     return Planned(answer, tuple(checked), insights(answer, [v.plan for v in checked]))
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb on its arguments; returns the exit status."""
     overrides, config_dirs, as_json = _arguments(argv)
-    done = planned(question(overrides, config_dirs))
+    asked = question(overrides, config_dirs)
+    if asked.setting("replicas") is not None:
+        return _tell_sustained(asked, as_json)
+    done = planned(asked)
     folder = write(done)
     if as_json:
         print(json.dumps(as_dict(done, folder), indent=1, allow_nan=False))
@@ -72,6 +73,20 @@ def main(argv: Sequence[str]) -> int:
         if verdict.note:
             print(f"servesweep plan: {verdict.note}", file=sys.stderr)
     print(folder)
+    return 0
+
+
+def _tell_sustained(asked: Question, as_json: bool) -> int:
+    """The answer for a fleet that exists; nothing is written."""
+    from sweep.planner.sustained import sustained_frame
+
+    with announced():
+        frame = sustained_frame(asked)
+    if as_json:
+        print(json.dumps({"fleets": frame.to_dicts()}, indent=1, allow_nan=False))
+        return 0
+    print(f"SLO      {asked.limits.text()}; spare replicas carry no load")
+    print_plans(frame, "load that these fleets sustain within it")
     return 0
 
 

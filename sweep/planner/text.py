@@ -128,8 +128,11 @@ def _usd(usd: float) -> str:
 
 HEADS = {
     "plan": "plan",
+    "deployment": "deployment",
     "gpus": "GPUs",
     "usd_per_hour": "$/h",
+    "requests_per_s": "requests/s",
+    "simulated_requests_per_s": "simulated",
     "usd_per_m_total": "$/M tok",
     "utilization": "util",
     "headroom": "headroom",
@@ -152,7 +155,7 @@ def print_plans(frame: pl.DataFrame, title: str) -> None:
     table = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False)
     columns = [c for c in HEADS if c in frame.columns]
     for column in columns:
-        text = column == "plan"
+        text = column in ("plan", "deployment")
         table.add_column(
             HEADS[column], justify="left" if text else "right", no_wrap=not text, overflow="fold"
         )

@@ -16,6 +16,7 @@ from sweep.planner.answer import answered, deployments_frame, plan_row, plans_fr
 from sweep.planner.capacity import at_rate, colocated_capacity, latencies, within
 from sweep.planner.designs import costs_of, few
 from sweep.planner.question import question
+from sweep.planner.sustained import sustained_frame
 from sweep.planner.tails import population_percentile
 
 SMALL = (
@@ -208,3 +209,10 @@ def test_strict_plans_and_all_deployments_are_two_tables(asked):
     assert 0 < everything["meets_slo"].sum() < len(everything)
     assert (everything.filter(~everything["meets_slo"])["why_not"] != "").all()
     assert (everything.filter("meets_slo")["why_not"] == "").all()
+
+
+def test_a_fleet_that_exists_sustains_what_its_working_replicas_carry(asked, capacity):
+    settings = asked.grid.settings | {"demand.replicas": 5, "demand.simulate": False}
+    frame = sustained_frame(replace(asked, grid=replace(asked.grid, settings=settings)))
+    best = np.argmax(capacity.rate_per_s / (asked.candidates.workers * asked.candidates.usd_per_gpu_hour))
+    assert frame["requests_per_s"][0] == pytest.approx(4 * capacity.rate_per_s[best])
