@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from kernels.des_layout import DECODE, MIXED, PREFILL, PRICE_STEP, ROUTE_LOAD
 
 from kernels.auto import default_to
 from kernels.coefficients import HOST_REQUEST_US, OP_HOST
+from kernels.des_layout import DECODE, MIXED, PREFILL, PRICE_STEP, ROUTE_LOAD
 from kernels.disagg import transfer_us
 from kernels.layout import DERIVED
 from kernels.resolve import resolve
@@ -80,13 +80,13 @@ class Fleet:
         )
         inst, req = outcome.world.inst, outcome.world.req
         overhead_ns = int(inst["request_overhead_ns"].max())
-        first = np.where(req["first_token"] >= 0, req["first_token"] + overhead_ns, -1)
+        first, finish = (np.where(req[k] >= 0, req[k] + overhead_ns, -1) for k in ("first_token", "finish"))
         span = max(1, int(req["finish"].max()) - int(req["arrival"].min()))
         served = Served(
             req["arrival"].copy(),
             req["started"].copy(),
             first,
-            np.where(req["finish"] >= 0, np.maximum(req["finish"], first), -1),
+            finish,
             req["generated"].copy(),
             float(inst["running_cap"].sum()),
             float(inst["busy_ns"].sum() / span / len(inst)),
