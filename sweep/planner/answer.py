@@ -17,7 +17,7 @@ from sweep.planner.demand import Demand, Limits
 from sweep.planner.diagnosis import limits_miss, why
 from sweep.planner.names import deployment_name, plan_name
 from sweep.planner.plans import Plan, colocated_plans, mixed_plan, sized, split_plans
-from sweep.planner.pools import PoolCapacity, pool_capacity
+from sweep.planner.pools import PoolCapacity, planned_split_ms, pool_capacity
 from sweep.planner.question import Question
 
 CURVE_SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -113,10 +113,10 @@ def planned_latency(plan: Plan, answer: Answer) -> tuple[float, float]:
     question = answer.question
     candidates, limits = question.candidates, question.limits
     if plan.kind == "split":
-        pools = answer.pools
-        assert pools is not None
-        prefill, decode = plan.parts
-        return float(pools.ttft_ms[prefill.row]), float(pools.tpot_ms[decode.row])
+        assert answer.pools is not None
+        prefill, decode = plan.working
+        each = plan.rate_per_s / prefill.count, plan.rate_per_s / decode.count
+        return planned_split_ms(candidates, answer.pools, (prefill.row, decode.row), each, limits)
     total = sum(part.count * part.rate_per_s for part in plan.working)
     rows = np.array([part.row for part in plan.working], dtype=np.int64)
     rates = np.array([part.rate_per_s for part in plan.working]) * plan.rate_per_s / total

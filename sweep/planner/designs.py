@@ -21,10 +21,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Design:
-    """Kind of fleet and its deployments as rows of some candidates: one, (prefill, decode), or two types."""
+    """Kind of fleet and its deployments as rows of some candidates: one, (prefill, decode), or two types.
+
+    `grown`: cost of the verified fleet over that of the closed form; it scales every other answer about the design.
+    """
 
     kind: Kind
     rows: tuple[int, ...]
+    grown: float = 1.0
 
 
 def few(candidates: Candidates, plans: list[Plan]) -> tuple[Candidates, list[Design]]:
@@ -57,11 +61,12 @@ class Costs:
 
         `whole=False` lets replicas be fractions, so that small changes show.
         """
+        return design.grown * self._closed_form_usd(design, demand, whole)
+
+    def _closed_form_usd(self, design: Design, demand: Demand, whole: bool) -> float:
         if design.kind == "replicas":
-            row = design.rows[0]
-            return self._worker_usd(row) * _count(
-                demand.planned, float(loads(self.capacity, demand)[row]), demand.spare, whole
-            )
+            each = float(loads(self.capacity, demand)[design.rows[0]])
+            return self._worker_usd(design.rows[0]) * _count(demand.planned, each, demand.spare, whole)
         if design.kind == "split":
             return self._split_usd(design, demand, whole)
         return self._mixed_usd(design, demand)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sweep.planner.answer import Answer
-from sweep.planner.designs import costs_of, few
+from sweep.planner.demand import Demand
+from sweep.planner.designs import Costs, Design, costs_of, few
 from sweep.planner.names import design_name
 from sweep.planner.plans import Plan
 from sweep.planner.questions import (
@@ -77,6 +78,12 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _verified(plan: Plan, design: Design, costs: Costs, demand: Demand) -> Design:
+    """The design with how much the simulator made its plan grow."""
+    usd = costs.usd_per_hour(design, demand)
+    return replace(design, grown=plan.usd_per_hour / usd) if 0.0 < usd < math.inf else design
+
+
 def insights(answer: Answer, plans: list[Plan]) -> Insights:
     """Insights on the first of `plans` against the others. Plans without a price are left out."""
     priced = [plan for plan in plans if math.isfinite(plan.usd_per_hour)][:COMPARED]
@@ -87,6 +94,7 @@ def insights(answer: Answer, plans: list[Plan]) -> Insights:
     candidates, designs = few(question.candidates, priced)
     demand, limits = question.demand, question.limits
     costs = costs_of(candidates, designs, limits)
+    designs = [_verified(plan, design, costs, demand) for plan, design in zip(priced, designs, strict=True)]
     chance = even = None
     if len(priced) > 1:
         usd = [costs.usd_per_hour(design, demand, whole=False) for design in designs[:2]]

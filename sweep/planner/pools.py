@@ -73,6 +73,32 @@ def prefill_wait_ms(rate: Floats, saturated: Floats, ranks: Floats, limits: Limi
     return wait_percentile(0.5 * rho / (1.0 - rho) * service_ms, rho, limits)
 
 
+def planned_split_ms(
+    candidates: Candidates,
+    pools: PoolCapacity,
+    rows: tuple[int, int],
+    rates_per_s: tuple[float, float],
+    limits: Limits,
+) -> tuple[float, float]:
+    """(TTFT, TPOT) in ms at the SLO's percentile of a prefill worker and a decode worker at these rates."""
+    prefill, decode = (np.array([row]) for row in rows)
+    ranks = np.asarray(candidates.records["attention_dp"][prefill])
+    wait = prefill_wait_ms(np.array([rates_per_s[0]]), pools.prefill_saturated_per_s[prefill], ranks, limits)
+    one = candidates.take(decode)
+
+    def not_above(in_flight: Floats) -> Flags:
+        return np.asarray(_decode_at(one, in_flight)["requests_per_s"] <= rates_per_s[1])
+
+    in_flight = highest(not_above, np.ones(1), np.full(1, CROWD))
+    tpot = _decode_at(one, np.maximum(1.0, in_flight))["tpot_ms"]
+    return float(pools.idle_ttft_ms[prefill][0] + wait[0]), float(tpot[0])
+
+
+def _decode_at(candidates: Candidates, in_flight: Floats) -> npt.NDArray[Any]:
+    """Results of decode workers with so many requests in flight and prefill that never binds."""
+    return candidates.results(**_split(in_flight), prefill_replicas=ENDLESS, decode_replicas=1.0)
+
+
 def _prefill(in_flight: float) -> dict[str, Any]:
     return _split(in_flight) | {"prefill_replicas": 1.0, "decode_replicas": ENDLESS}
 
@@ -85,24 +111,20 @@ def _decode_capacity(
     candidates: Candidates, limits: Limits, ttft: Floats, usable: Flags
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """(rate, saturated rate, TPOT, requests decoding) of one decode worker."""
-
-    def at(in_flight: Floats) -> npt.NDArray[Any]:
-        return candidates.results(**_split(in_flight), prefill_replicas=ENDLESS, decode_replicas=1.0)
-
     n = len(candidates)
-    top = at(np.full(n, CROWD))
+    top = _decode_at(candidates, np.full(n, CROWD))
     held = np.where(usable, np.nan_to_num(top["resident"]), 1.0)
     records = candidates.records
     intervals = np.maximum(1.0, records["osl"] * 0.5 * (1.0 + records["length_range"]) - 1.0)
     limit = np.minimum(limits.tpot_ms, (limits.e2e_ms - ttft) / intervals)
 
     def in_time(in_flight: Floats) -> Flags:
-        found = at(in_flight)
+        found = _decode_at(candidates, in_flight)
         fits = population_percentile(found["resident"], limits) <= np.maximum(held, 1.0)
         return np.asarray((found["tpot_ms"] <= limit) & (fits | (in_flight <= 1.0)))
 
     in_flight = highest(in_time, np.ones(n), np.maximum(2.0, 4.0 * held))
-    found = at(np.maximum(in_flight, 1.0))
+    found = _decode_at(candidates, np.maximum(in_flight, 1.0))
     good = usable & (in_flight > 0.0)
     rate = np.where(good, np.nan_to_num(found["requests_per_s"]), 0.0)
     saturated = np.where(usable, np.nan_to_num(top["requests_per_s"]), 0.0)

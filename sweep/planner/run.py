@@ -16,7 +16,7 @@ import polars as pl
 from sweep.compilation import announced
 from sweep.errors import UserError
 from sweep.parts import parquet_bytes, write_atomic
-from sweep.planner.answer import Answer, answered, curve_frame, deployments_frame, plan_row
+from sweep.planner.answer import Answer, answered, curve_frame, deployments_frame, order, plan_row
 from sweep.planner.insights import Insights, insights
 from sweep.planner.plans import Plan
 from sweep.planner.question import Question, question
@@ -37,6 +37,16 @@ class Planned:
     def winner(self) -> Plan:
         return self.short_list[0].plan
 
+    @property
+    def smallest(self) -> Plan:
+        """The verified plan with the fewest GPUs."""
+        return min((v.plan for v in self.short_list), key=lambda plan: order(plan, True))
+
+    @property
+    def cheapest(self) -> Plan:
+        """The verified plan that costs least."""
+        return min((v.plan for v in self.short_list), key=lambda plan: order(plan, False))
+
     def frame(self) -> pl.DataFrame:
         """The short list as a table; simulated columns are null where nothing was simulated."""
         rows = [plan_row(v.plan, self.answer) | v.columns() for v in self.short_list]
@@ -47,7 +57,8 @@ def planned(asked: Question) -> Planned:
     """Answer a question. Raises NoAnswer."""
     with announced():
         answer = answered(asked)
-    short = list(answer.plans[: int(asked.setting("short_list"))])
+    listed = answer.plans[: int(asked.setting("short_list"))]
+    short = list(dict.fromkeys([*listed, answer.smallest]))
     checked = verified(short, answer) if asked.setting("simulate") else [Verified(plan) for plan in short]
     return Planned(answer, tuple(checked), insights(answer, [v.plan for v in checked]))
 
@@ -63,7 +74,10 @@ def main(argv: Sequence[str]) -> int:
     if as_json:
         print(json.dumps(as_dict(done, folder), indent=1, allow_nan=False))
         return 0
-    for line in [*question_lines(done.answer), *answer_lines(done.answer, done.winner)]:
+    for line in [
+        *question_lines(done.answer),
+        *answer_lines(done.answer, done.winner, done.smallest, done.cheapest),
+    ]:
         print(line)
     print()
     print_plans(done.frame(), "plans, best of each accelerator and kind")
@@ -125,15 +139,12 @@ def as_dict(done: Planned, folder: Path | None = None) -> dict[str, Any]:
         "slo": {k: v for k, v in vars(limits).items() if math.isfinite(v)},
         "answer": rows[0],
         "plans": rows,
-        "smallest": plan_row(done.answer.smallest, done.answer)
-        | {"usd_per_hour": _known(done.answer.smallest)},
+        "smallest": next(
+            row for row, v in zip(rows, done.short_list, strict=True) if v.plan is done.smallest
+        ),
         **done.insights.as_dict(),
         "results": None if folder is None else str(folder),
     }
-
-
-def _known(plan: Plan) -> float | None:
-    return plan.usd_per_hour if math.isfinite(plan.usd_per_hour) else None
 
 
 def write(done: Planned) -> Path:

@@ -34,8 +34,8 @@ FEWEST_REQUESTS, MOST_REQUESTS = 600, 12_000
 TURNS_IN_FLIGHT = 6.0
 """Requests of a run over requests in flight: the first quarter fills the fleet and is not scored."""
 WARM_UP = 0.25
-SHARED_PROMPTS = 64
-"""Distinct prefixes behind a prefix hit rate."""
+SHARED_PROMPTS = 8
+"""Distinct prefixes behind a prefix hit rate: few enough to stay in the caches, as the hit rate says they do."""
 ROLES = {"replica": MIXED, "prefill": PREFILL, "decode": DECODE}
 
 
@@ -45,6 +45,7 @@ class Fleet:
     def __init__(self, plan: Plan, question: Question, e2e_ms: float) -> None:
         self.question = question
         self.parts, self.share = scaled(plan)
+        self.planned_per_s = plan.rate_per_s
         self.e2e_s = max(e2e_ms, 1.0) / 1e3
         self.records = question.candidates.records
 
@@ -73,11 +74,14 @@ class Fleet:
             percentile=limits.percentile,
         )
         rate = rate_per_s * self.share
-        n = int(np.clip(TURNS_IN_FLIGHT * rate * self.e2e_s, FEWEST_REQUESTS, MOST_REQUESTS))
-        requests = traffic(self.question, rate, n)
-        outcome = simulate(
-            self.instances, requests, RunOptions(policy=ROUTE_LOAD, seed=int(self.question.setting("seed")))
+        in_flight = self._in_flight(rate_per_s)
+        asked = TURNS_IN_FLIGHT * (in_flight or rate * self.e2e_s)
+        n = int(np.clip(asked, FEWEST_REQUESTS, MOST_REQUESTS))
+        requests = traffic(self.question, 0.0 if in_flight else rate, n)
+        options = RunOptions(
+            policy=ROUTE_LOAD, closed_loop=in_flight, seed=int(self.question.setting("seed"))
         )
+        outcome = simulate(self.instances, requests, options)
         inst, req = outcome.world.inst, outcome.world.req
         overhead_ns = int(inst["request_overhead_ns"].max())
         first, finish = (np.where(req[k] >= 0, req[k] + overhead_ns, -1) for k in ("first_token", "finish"))
@@ -91,7 +95,14 @@ class Fleet:
             float(inst["running_cap"].sum()),
             float(inst["busy_ns"].sum() / span / len(inst)),
         )
-        return measure(served, rate, slo=slo, warmup_share=WARM_UP)
+        return measure(served, 0.0 if in_flight else rate, slo=slo, warmup_share=WARM_UP)
+
+    def _in_flight(self, rate_per_s: float) -> int:
+        """Requests in flight of the simulated part where the demand is given so; 0 where it is a rate."""
+        demand = self.question.demand
+        if demand.by_rate or self.planned_per_s <= 0.0:
+            return 0
+        return max(1, round(demand.planned * self.share * rate_per_s / self.planned_per_s))
 
 
 def _or_none(limit: float) -> float | None:

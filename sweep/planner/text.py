@@ -39,7 +39,7 @@ def question_lines(answer: Answer) -> list[str]:
     ]
 
 
-def answer_lines(answer: Answer, winner: Plan) -> list[str]:
+def answer_lines(answer: Answer, winner: Plan, smallest: Plan, cheapest: Plan) -> list[str]:
     """The answer in three sentences, and the other objective's where it differs."""
     row = plan_row(winner, answer)
     cost = f", {money(winner.usd_per_hour)}/h ({money(winner.usd_per_hour * HOURS_PER_MONTH, 0)} a month)"
@@ -53,16 +53,11 @@ def answer_lines(answer: Answer, winner: Plan) -> list[str]:
         f"         {winner.utilization:.0%} utilized at the planned load, sustains {winner.capacity_per_s:,.3g} requests/s"
         f" with every replica ({winner.headroom:+.0%})",
     ]
-    other = answer.smallest
-    if other.gpus < winner.gpus:
-        lines.append(
-            f"smallest {plan_name(other, answer.question.candidates)}: {other.gpus:,} GPUs, {money(other.usd_per_hour)}/h"
-        )
-    cheap = answer.cheapest
-    if cheap is not None and cheap.usd_per_hour < winner.usd_per_hour:
-        lines.append(
-            f"cheapest {plan_name(cheap, answer.question.candidates)}: {money(cheap.usd_per_hour)}/h"
-        )
+    for word, other in (("smallest", smallest), ("cheapest", cheapest)):
+        better = other.gpus < winner.gpus if word == "smallest" else other.usd_per_hour < winner.usd_per_hour
+        if better:
+            name = plan_name(other, answer.question.candidates)
+            lines.append(f"{word} {name}: {other.gpus:,} GPUs, {money(other.usd_per_hour)}/h")
     return lines
 
 

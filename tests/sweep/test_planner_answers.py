@@ -151,9 +151,9 @@ def test_requests_in_flight_size_a_fleet_that_holds_them(asked):
     assert part.count * answer.capacity.in_flight[part.row] >= answer.question.demand.planned
 
 
-def refusal(*overrides: str) -> str:
+def refusal(*overrides: str, of=None) -> str:
     with pytest.raises(NoAnswer) as refused:
-        answered(question(overrides))
+        answered(of or question(overrides))
     return str(refused.value)
 
 
@@ -175,17 +175,17 @@ def test_a_cache_below_one_request_is_told_apart_from_weights():
     assert told.startswith("the weights fit but the KV cache is smaller than one request")
 
 
-def test_an_slo_that_nothing_meets_names_the_nearest_miss_and_the_limit():
-    told = refusal(*SMALL, "slo.tpot_ms=0.5")
+def test_an_slo_that_nothing_meets_names_the_nearest_miss_and_the_limit(asked):
+    told = refusal(of=replace(asked, limits=replace(asked.limits, tpot_ms=0.5)))
     assert (
         told.startswith("no deployment meets the SLO: nearest is b200_sxm")
         and "where 0.5 ms is allowed" in told
     )
 
 
-def test_too_few_gpus_and_too_little_money_are_different_sentences():
-    assert "too few GPUs: the smallest fleet takes" in refusal(*SMALL, "demand.max_gpus=1")
-    assert "over budget: the cheapest fleet costs $" in refusal(*SMALL, "demand.budget_usd_per_hour=1")
+def test_too_few_gpus_and_too_little_money_are_different_sentences(asked):
+    assert "too few GPUs: the smallest fleet takes" in refusal(of=changed(asked, max_gpus=1))
+    assert "over budget: the cheapest fleet costs $" in refusal(of=changed(asked, budget_usd_per_hour=1.0))
 
 
 def test_without_a_price_the_smallest_fleet_is_still_an_answer():
