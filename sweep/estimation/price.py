@@ -97,6 +97,11 @@ def _coefficients(hardware: str, fidelity: str) -> Any:
     return coefficients([hardware], fidelity)
 
 
+def coefficients_of(result: Estimate) -> Any:
+    """Coefficients (N_OPS, N_COEF) that priced an estimate."""
+    return _coefficients(result.hardware, result.fidelity)[0, int(result.record["engine"][0])]
+
+
 def input_record(asked: Deployment, model: ModelEntry, hardware: HardwareEntry) -> tuple[Records, list[str]]:
     """The kernel's record of a deployment, and notes on the price that was filled in."""
     notes: list[str] = []

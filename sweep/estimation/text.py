@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from sweep.estimation.price import Estimate
 from sweep.fields.workload import LOADS
+
+if TYPE_CHECKING:
+    from sweep.estimation.simulated import Simulation
 
 WEIGHT_NAMES = {
     "attn": "attention",
@@ -189,6 +192,39 @@ def _print_step(r: dict[str, float], console: Console) -> None:
         f"prefill pollution: {100.0 * r['mixed_share']:.1f} % of decode time is in steps with prefill "
         f"({_three(r['mixed_step_ms'])} ms each); TPOT is {100.0 * r['tpot_rise']:.1f} % above pure decode"
     )
+
+
+def print_simulation(simulated: Simulation, result: Estimate, console: Console | None = None) -> None:
+    """Percentiles of the simulated requests beside the closed form's means."""
+    console = console or Console(highlight=False)
+    point = simulated.point
+    console.print()
+    console.print(
+        f"[bold]Simulated[/bold] {point.n_finished} requests at {point.offered_per_s:.3g}/s, {simulated.steps} steps; "
+        f"{point.n_scored} scored after warm-up"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("ms", "closed form", "mean", "p50", "p90", "p95", "p99"):
+        table.add_column(heading, justify="left" if heading == "ms" else "right")
+    for name in ("ttft", "tpot", "e2e"):
+        figures = [
+            point.latency_ms.get(f"{name}_{q}", math.nan) for q in ("mean", "p50", "p90", "p95", "p99")
+        ]
+        table.add_row(name.upper(), *(_three(v) for v in (result.results[f"{name}_ms"], *figures)))
+    console.print(table)
+    console.print(
+        f"achieved {point.achieved_per_s:.3g} requests/s, {_three(point.output_tok_s)} output tok/s, "
+        f"{simulated.preemptions} preemptions, {simulated.rejected} rejected, busy {100.0 * point.busy_share:.0f} %"
+    )
+    if point.saturated:
+        console.print("[bold red]saturated:[/bold red] the queue grows through the run")
+    for load in simulated.curve:
+        console.print(
+            f"  {load.offered_per_s:8.3g}/s  TTFT p99 {_three(load.latency_ms.get('ttft_p99', math.nan))} ms  "
+            f"TPOT mean {_three(load.latency_ms.get('tpot_mean', math.nan))} ms{'  saturated' if load.saturated else ''}"
+        )
+    for note in simulated.notes:
+        console.print(f"note: {note}", style="dim", markup=False)
 
 
 def _three(value: float) -> str:

@@ -32,15 +32,23 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     options, givens = parse(argv)
     asked = gathered(givens)
-    from sweep.estimation.price import estimate
-    from sweep.estimation.text import as_json, inert_warnings, print_report
+    from sweep.estimation.price import coefficients_of, estimate
+    from sweep.estimation.text import as_json, inert_warnings, print_report, print_simulation
 
     result = estimate(asked, options.fidelity)
+    simulated = None
+    if asked.simulate and not result.reason:
+        from sweep.estimation.simulated import simulation
+
+        simulated = simulation(asked, result, coefficients_of(result))
     mode = asked.settings.get("experiment.inference_mode", "both")
     for line in inert_warnings(result):
         print(f"servesweep estimate: {line}", file=sys.stderr)
     if options.json:
-        print(json.dumps(as_json(result, mode), indent=1))
+        more = {"simulated": simulated.as_dict()} if simulated else {}
+        print(json.dumps({**as_json(result, mode), **more}, indent=1))
     else:
         print_report(result, mode)
+        if simulated:
+            print_simulation(simulated, result)
     return 0
