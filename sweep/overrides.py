@@ -83,7 +83,7 @@ def _setting(override: Override, groups: dict[str, list[str]], file: str | None)
         raise _unknown_key(key, groups, file)
     values = _values(override, file)
     swept = override.is_sweep_override()
-    if swept and key.split(".", 1)[0] in RUN_GROUPS:
+    if swept and (key in RUN_GROUPS or (field is not None and field.scope == "run")):
         raise UserError("says how a run is done and cannot be swept", file=file, field=key)
     if key in groups:
         values = tuple(_known_choice(key, str(v), groups[key], file) for v in values)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from kernels.des_layout import FINISHED, REJECTED, ROUTE_LOAD, ROUTE_RAND, ROUTE_RR
-from kernels.units import NS_PER_US
-from sweep.errors import UserError
+from kernels.auto import default_to
+from kernels.coefficients import HOST_REQUEST_US, OP_HOST
+from kernels.des_layout import REJECTED, ROUTE_KV, ROUTE_PREFIX, ROUTE_RAND, ROUTE_RR
+from kernels.units import NS_PER_US, US_PER_MS
 from sweep.estimation.price import Estimate
 from sweep.estimation.rules import Deployment
 from sweep.fields import by_key
-from sweep.simulate.api import derived_of, instance_of, request_overhead_ns
-from sweep.simulate.curves import LoadPoint, Served, load_curve, measure
-from sweep.simulate.runner import Outcome
-from sweep.simulate.runner import simulate as run_outcome
-from sweep.simulate.world import RunOptions
+from sweep.simulate.curves import LoadPoint, load_curve, measure
+from sweep.simulate.deployment import deployment, served
+from sweep.simulate.runner import Outcome, simulate
+from sweep.simulate.world import Instance, RunOptions
 from sweep.traces.arrivals import Process
 from sweep.traces.reader import read
 from sweep.traces.requests import Requests
 from sweep.traces.synthetic import Traffic, synthesize
 
-ROUTES = {"round_robin": ROUTE_RR, "random": ROUTE_RAND}
-"""Routers that a fleet of one kind has here; the others see the live load."""
+ROUTES = {"round_robin": ROUTE_RR, "random": ROUTE_RAND, "prefix_aware": ROUTE_PREFIX, "kv": ROUTE_KV}
 NS_PER_S = 1e9
 MOST_LOGGED_STEPS = 5_000_000
 
@@ -85,42 +84,48 @@ class Simulator:
             )
         )
 
+    def instance(self) -> Instance:
+        """One attention-DP rank: the closed form's, with the knobs that only a simulation reads."""
+        p = self.record[0]
+        instance = deployment(self.record, self.coefficients).instance()
+        pool = p["kv_cache_tokens"]
+        instance.settings |= {
+            "threshold": int(p["chunked_prefill_size"]),
+            "max_prefill_seqs": int(p["max_prefill_seqs"]),
+            "kv_pool_tokens": 0 if np.isnan(pool) else int(pool),
+            "spec_tokens": int(p["speculative_num_tokens"]),
+            "spec_acceptance": float(p["speculative_acceptance_rate"]),
+            "draft_cost": float(p["speculative_draft_cost_factor"]),
+        }
+        return instance
+
     def run(self, requests: Requests, log_steps: int = 0) -> Outcome:
-        """Replay `requests` on the fleet."""
-        derived = derived_of(self.record)
-        ranks = int(self.record[0]["attention_dp"])
-        grouped = ranks > 1 and self.record[0]["n_moe_layers"] > 0
-        instances = [
-            instance_of(self.record, derived, self.coefficients, group=replica * ranks if grouped else -1)
-            for replica in range(int(self.setting("instances")))
-            for _ in range(ranks)
-        ]
+        """Replay `requests` on the fleet: every DP rank of every replica behind one router."""
+        n_engines = int(self.setting("instances")) * int(self.record[0]["attention_dp"])
         options = RunOptions(
-            policy=ROUTES.get(str(self.setting("routing")), ROUTE_LOAD),
+            policy=ROUTES[str(self.setting("routing"))],
             seed=int(self.setting("seed")),
             n_buckets=1,
             log_steps=log_steps,
-            request_overhead_ns=request_overhead_ns(self.record, self.coefficients),
         )
-        return run_outcome(instances, requests, options)
+        return simulate([self.instance() for _ in range(n_engines)], requests, options)
 
     def point(self, outcome: Outcome, rate_per_s: float) -> LoadPoint:
         """Figures of a finished run, on the client's clock."""
-        world, p = outcome.world, self.record[0]
-        req, inst = world.req, world.inst
-        done = req["state"] == FINISHED
-        tokenize = (float(p["tokenize_overhead_us"]) * NS_PER_US * req["isl"]).astype(np.int64)
-        detokenize = float(p["detokenize_overhead_us"]) * NS_PER_US * np.maximum(0, req["generated"] - 1)
-        served = Served(
-            arrival_ns=req["arrival"],
-            started_ns=req["started"],
-            first_token_ns=np.where(done, req["first_token"] + tokenize, -1),
-            finish_ns=np.where(done, req["finish"] + tokenize + detokenize.astype(np.int64), -1),
-            output_tokens=req["generated"],
-            max_running=float(inst["max_seqs"].sum()),
-            busy_share=float(inst["busy_ns"].sum()) / max(1.0, float(req["finish"].max()) * len(inst)),
+        was = served(outcome)
+        p, done = self.record[0], was.finish_ns >= 0
+        request_us = default_to(
+            p["request_overhead_ms"] * US_PER_MS, self.coefficients[OP_HOST, HOST_REQUEST_US]
         )
-        return measure(served, rate_per_s, warmup_share=float(self.setting("warmup_frac")))
+        isl = np.asarray(outcome.world.req["isl"])
+        to_first = (NS_PER_US * (request_us + p["tokenize_overhead_us"] * isl)).astype(np.int64)
+        after = NS_PER_US * p["detokenize_overhead_us"] * np.maximum(0, was.output_tokens - 1)
+        was = replace(
+            was,
+            first_token_ns=np.where(done, was.first_token_ns + to_first, -1),
+            finish_ns=np.where(done, was.finish_ns + to_first + after.astype(np.int64), -1),
+        )
+        return measure(was, rate_per_s, warmup_share=float(self.setting("warmup_frac")))
 
     def at(self, rate_per_s: float) -> LoadPoint:
         """A synthetic load at a rate."""
@@ -139,8 +144,6 @@ def simulation(asked: Deployment, estimate: Estimate, coefficients: npt.NDArray[
 
     Raises UserError for split pools, a deployment that cannot run, or a file that cannot be read.
     """
-    if estimate.record["disaggregate"][0] > 0.0:
-        raise UserError("split pools are simulated by servesweep simulate, from a cluster configuration")
     simulator = Simulator(asked, estimate.record, coefficients)
     dump = simulator.setting("dump_steps")
     configured = float(estimate.record["request_rate"][0])
@@ -157,20 +160,14 @@ def simulation(asked: Deployment, estimate: Estimate, coefficients: npt.NDArray[
     if simulator.setting("load_curve"):
         curve = load_curve(simulator.at, estimate.results["requests_per_s"], configured)
     inst = outcome.world.inst
+    notes: tuple[str, ...] = ()
+    if simulator.setting("kv_blocks"):
+        notes = ("--des-kv-blocks: the prefix cache shares the engine's own KV blocks here",)
     return Simulation(
         point=simulator.point(outcome, configured),
         curve=tuple(curve),
         steps=int(inst["n_steps"].sum()),
         preemptions=int(inst["n_preempted"].sum()),
         rejected=int((outcome.world.req["state"] == REJECTED).sum()),
-        notes=_notes(simulator),
+        notes=notes,
     )
-
-
-def _notes(simulator: Simulator) -> tuple[str, ...]:
-    notes = []
-    if simulator.setting("routing") not in ROUTES:
-        notes.append(f"routing {simulator.setting('routing')}: simulated by live load")
-    if simulator.setting("kv_blocks"):
-        notes.append("--des-kv-blocks: the prefix cache shares the engine's own KV blocks here")
-    return tuple(notes)

@@ -122,3 +122,46 @@ def test_help_loads_no_compiler_and_no_table_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_open_arrival_process_is_simulated_beside_the_closed_form(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    load = ("--request-rate", "4", "--arrival-model", "poisson", "--des-num-requests", "200")
+    found = answer(capsys, *LLAMA, *load)
+    simulated = found["simulated"]
+    assert simulated["n_finished"] == 200 and simulated["rejected"] == 0
+    assert simulated["tpot_mean_ms"] == pytest.approx(found["tpot_ms"], rel=0.25)
+    assert simulated["ttft_p50_ms"] <= simulated["ttft_p99_ms"]
+    again = answer(capsys, *LLAMA, *load)
+    assert again["simulated"] == simulated
+    other = answer(capsys, *LLAMA, *load, "--des-seed", "7")
+    assert other["simulated"] != simulated
+    _, out, _ = run(capsys, *LLAMA, *load)
+    assert "Simulated" in out and "p99" in out
+
+
+def test_a_fleet_a_token_pool_and_a_prompt_limit_change_the_simulation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    load = ("--request-rate", "20", "--arrival-model", "poisson", "--des-num-requests", "200")
+    one = answer(capsys, *LLAMA, *load)["simulated"]
+    four = answer(capsys, *LLAMA, *load, "--des-instances", "4")["simulated"]
+    assert four["tpot_mean_ms"] < one["tpot_mean_ms"]
+    small = answer(capsys, *LLAMA, *load, "--des-kv-cache-tokens", "4000")["simulated"]
+    assert small["ttft_mean_ms"] > 5.0 * one["ttft_mean_ms"]
+
+
+def test_a_load_curve_rises_through_the_sustainable_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    load = (
+        "--request-rate",
+        "4",
+        "--arrival-model",
+        "deterministic",
+        "--des-num-requests",
+        "100",
+        "--des-sweep",
+    )
+    curve = answer(capsys, *LLAMA, *load)["simulated"]["load_curve"]
+    rates = [point["offered_per_s"] for point in curve]
+    assert len(curve) >= 6 and rates == sorted(rates)
