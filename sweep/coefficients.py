@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sweep.catalog.hardware import hardware_index
 from sweep.fidelity import coefficients_for
 
 
@@ -16,4 +15,4 @@ def coefficients(hardware: Sequence[str], level: str) -> npt.NDArray[np.float64]
 
     `level` is a choice of `fidelity.level`.
     """
-    return coefficients_for(level)[[hardware_index(name) for name in hardware]]
+    return coefficients_for(level, tuple(hardware))

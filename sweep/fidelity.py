@@ -17,17 +17,18 @@ RUNGS = ("roofline", "fitted")
 
 
 @cache
-def coefficients_for(fidelity: str) -> Coefficients:
-    """Coefficients (hardware in catalogue order, engine, N_OPS, N_COEF) of a rung.
+def coefficients_for(fidelity: str, hardware: tuple[str, ...] | None = None) -> Coefficients:
+    """Coefficients (hardware, engine, N_OPS, N_COEF) of a rung, for accelerators by catalogue name (all, in its order).
 
     `roofline`: datasheet peaks. `fitted`: operator curves, then collectives, then the engine layer, each from
     conf/hardware/fitted. Raises UserError for another name.
     """
+    names = hardware_names() if hardware is None else hardware
     if fidelity == "roofline":
-        shape = (len(hardware_names()), len(ENGINES), N_OPS, N_COEF)
+        shape = (len(names), len(ENGINES), N_OPS, N_COEF)
         table = np.broadcast_to(roofline_coefficients(), shape).copy()
     elif fidelity == "fitted":
-        table = _fitted()
+        table = _fitted(names)
     else:
         raise UserError(
             "not a fidelity",
@@ -40,7 +41,7 @@ def coefficients_for(fidelity: str) -> Coefficients:
     return table
 
 
-def _fitted() -> Coefficients:
+def _fitted(names: tuple[str, ...]) -> Coefficients:
     from sweep.catalog.fitted import load_fitted
 
-    return load_fitted(hardware_names()).coefficients
+    return load_fitted(names).coefficients
