@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sweep.candidates import chosen, record_of, with_neighbours
+from sweep.compilation import announced
 from sweep.errors import UserError
 from sweep.frontier import COST, FRONTIERS, Points, pareto
 from sweep.parts import DIGEST_LENGTH, TEMPORARY, digest, parquet_bytes, write_atomic
@@ -83,7 +84,6 @@ def _simulated(
     run: Run, rows: list[int], workers: int | None, seed: int, simulate: Simulate
 ) -> dict[int, dict[str, Any]]:
     """Figures of every row: those on disk, and the missing ones simulated and put there."""
-    from joblib import Parallel, delayed, parallel_config
 
     folder = run.folder / FOLDER
     folder.mkdir(exist_ok=True)
@@ -91,20 +91,31 @@ def _simulated(
     keys = {row: _key(*inputs[row], seed) for row in rows}
     done = {row: found for row, found in sound_files(folder).items() if found["inputs"] == keys.get(row)}
     missing = [row for row in rows if row not in done]
-    if not missing:
-        return {row: done[row]["figures"] for row in rows}
-    n_jobs = min(workers or os.cpu_count() or 1, len(missing))
-    print(f"simulating {len(missing)} of {len(rows)} candidates, {n_jobs} at a time", file=sys.stderr)
-    task = delayed(_task)
-    with progress(len(rows), len(rows) - len(missing)) as advance, parallel_config("loky", n_jobs=n_jobs):
-        results = Parallel(return_as="generator_unordered", batch_size=1)(
-            task(simulate, row, *inputs[row], seed) for row in missing
-        )
-        for row, figures in results:
+    tasks = [(simulate, row, *inputs[row], seed) for row in missing]
+    if missing:
+        print(f"simulating {len(missing)} of {len(rows)} candidates", file=sys.stderr)
+    with progress(len(rows), len(rows) - len(missing)) as advance:
+        for row, figures in _results(tasks, workers):
             done[row] = {"row": row, "inputs": keys[row], "figures": figures}
             _write(folder, row, done[row])
             advance(1)
     return {row: done[row]["figures"] for row in rows}
+
+
+def _results(tasks: list[tuple[Any, ...]], workers: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows with their figures as they come. The first is done here, so that workers find the kernels compiled."""
+    if not tasks:
+        return
+    with announced():
+        first = _task(*tasks[0])
+    yield first
+    if len(tasks) > 1:
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config("loky", n_jobs=min(workers or os.cpu_count() or 1, len(tasks) - 1)):
+            yield from Parallel(return_as="generator_unordered", batch_size=1)(
+                delayed(_task)(*task) for task in tasks[1:]
+            )
 
 
 def _task(

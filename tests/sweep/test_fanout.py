@@ -129,6 +129,18 @@ def test_a_file_made_from_other_inputs_is_not_used(folder, tmp_path):
     assert set(content) == {"row", "inputs", "figures"}
 
 
+def test_the_simulator_agrees_with_the_closed_form_whatever_the_number_of_workers(folder):
+    one = fan_out(folder, 1, 1)
+    files = list((folder / FOLDER).iterdir())
+    for path in files:
+        path.unlink()
+    two = fan_out(folder, 1, 2)
+    assert one.equals(two)
+    assert one["des_why_not"].to_list() == [""] * one.height
+    assert one["tpot_ms_des_vs_closed"].abs().max() < 0.15
+    assert one["output_tok_s_per_gpu_des_vs_closed"].abs().max() < 0.15
+
+
 def test_mistakes_are_told(folder, tmp_path):
     with pytest.raises(UserError, match="at least 1"):
         fan_out(folder, 0)

@@ -15,12 +15,13 @@ from kernels.des_layout import (
     ROUTE_RR,
 )
 from sweep.errors import UserError
+from sweep.evaluation import evaluate
 from sweep.fidelity import coefficients_for
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.curves import Slo, capacity, measure
 from sweep.simulate.custom import entry_point
-from sweep.simulate.deployment import deployment, load_at, served
+from sweep.simulate.deployment import deployment, load_at, served, simulate_deployment
 from sweep.simulate.runner import simulate
 from sweep.simulate.world import RunOptions
 from sweep.traces import Traffic, read, synthesize
@@ -47,6 +48,15 @@ def fleet(requests, policy, n=8, custom=None, **row):
 def hit_share(outcome):
     inst = outcome.world.inst
     return inst["hit_tokens"].sum() / inst["asked_tokens"].sum()
+
+
+def test_closed_form_and_simulation_agree_on_closed_loops():
+    for row in ({"concurrency": 4}, {"concurrency": 32}, {"concurrency": 64, "tp": 2}):
+        one = record(isl=1024, osl=256, length_range=0.8, **row)
+        closed = evaluate(one, coefficients_for("fitted")).results[0]
+        simulated = simulate_deployment(deployed(isl=1024, osl=256, length_range=0.8, **row))
+        assert simulated["tpot_ms"] == pytest.approx(closed["tpot_ms"], rel=0.05)
+        assert simulated["output_tok_s_per_gpu"] == pytest.approx(closed["output_tok_s_per_gpu"], rel=0.05)
 
 
 def test_every_policy_serves_all_and_the_same_seed_gives_the_same_answer():
