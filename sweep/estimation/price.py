@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from sweep.catalog.fitted import Source
 from sweep.catalog.hardware import HardwareEntry, resolve_hardware
 from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
@@ -37,6 +38,8 @@ class Estimate:
     by_hand: dict[str, str]
     notes: tuple[str, ...]
     price_notes: tuple[str, ...]
+    sources: dict[str, Source]
+    """Where the operator times were measured, by operator; empty under the roofline."""
     concurrency_is_ceiling: bool
 
     @property
@@ -74,11 +77,12 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         record["concurrency"] = sustainable_concurrency(record, evaluated)
         evaluated = evaluate(record, table)
     names = evaluated.results.dtype.names or ()
+    engine = str(asked.values.get("engine.engine", by_key()["engine.engine"].default))
     keys = [key for key in asked.by_hand if key in by_key()]
     return Estimate(
         model=model.name,
         hardware=hardware.name,
-        engine=str(asked.values.get("engine.engine", by_key()["engine.engine"].default)),
+        engine=engine,
         fidelity=fidelity,
         record=record,
         results={name: float(evaluated.results[name][0]) for name in names},
@@ -87,8 +91,15 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         by_hand=dict(asked.by_hand),
         notes=(*asked.notes, *model.notes),
         price_notes=tuple(notes),
+        sources=_sources(record, hardware.name, engine) if fidelity != "roofline" else {},
         concurrency_is_ceiling=ceiling,
     )
+
+
+def _sources(record: Records, hardware: str, engine: str) -> dict[str, Source]:
+    from sweep.estimation.sources import sources_of
+
+    return sources_of(record, hardware, engine)
 
 
 def _coefficients(hardware: str, fidelity: str) -> Any:

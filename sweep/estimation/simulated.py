@@ -15,7 +15,10 @@ from kernels.des_layout import REJECTED, ROUTE_KV, ROUTE_PREFIX, ROUTE_RAND, ROU
 from kernels.units import NS_PER_US, US_PER_MS
 from sweep.estimation.price import Estimate
 from sweep.estimation.rules import Deployment
+from sweep.evaluation import evaluate
 from sweep.fields import by_key
+from sweep.fields.engine import ENGINES
+from sweep.fields.workload import LOADS
 from sweep.simulate.curves import LoadPoint, load_curve, measure
 from sweep.simulate.deployment import deployment, served
 from sweep.simulate.runner import Outcome, simulate
@@ -127,6 +130,14 @@ class Simulator:
         )
         return measure(was, rate_per_s, warmup_share=float(self.setting("warmup_frac")))
 
+    def sustainable_per_s(self) -> float:
+        """Requests/s that the fleet serves with as much in flight as memory holds, by the closed form."""
+        full = self.record.copy()
+        full["load"] = LOADS.index("saturation")
+        table = np.broadcast_to(self.coefficients, (1, len(ENGINES), *self.coefficients.shape)).copy()
+        served_per_s = evaluate(full, table).results["requests_per_s"][0]
+        return float(served_per_s) * int(self.setting("instances"))
+
     def at(self, rate_per_s: float) -> LoadPoint:
         """A synthetic load at a rate."""
         return self.point(self.run(self.requests(rate_per_s)), rate_per_s)
@@ -158,7 +169,7 @@ def simulation(asked: Deployment, estimate: Estimate, coefficients: npt.NDArray[
         write_steps(outcome, Path(str(dump)))
     curve: list[LoadPoint] = []
     if simulator.setting("load_curve"):
-        curve = load_curve(simulator.at, estimate.results["requests_per_s"], configured)
+        curve = load_curve(simulator.at, simulator.sustainable_per_s(), configured)
     inst = outcome.world.inst
     notes: tuple[str, ...] = ()
     if simulator.setting("kv_blocks"):

@@ -47,8 +47,16 @@ def print_report(result: Estimate, mode: str = BOTH, console: Console | None = N
         _print_memory(result, console)
     if mode in (PERFORMANCE, BOTH):
         _print_performance(result, console)
-    for note in result.notes if mode == MEMORY else (*result.notes, *result.price_notes):
+    for note in (
+        result.notes if mode == MEMORY else (*result.notes, *_provenance(result), *result.price_notes)
+    ):
         console.print(f"note: {note}", style="dim", markup=False)
+
+
+def _provenance(result: Estimate) -> tuple[str, ...]:
+    from sweep.estimation.sources import in_words
+
+    return (in_words(result.sources),) if result.sources else ("operator times: datasheet peaks",)
 
 
 def headline(result: Estimate) -> str:
@@ -204,7 +212,7 @@ def print_simulation(simulated: Simulation, result: Estimate, console: Console |
         f"{point.n_scored} scored after warm-up"
     )
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("ms", "closed form", "mean", "p50", "p90", "p95", "p99"):
+    for heading in ("ms", "one replica, closed form", "mean", "p50", "p90", "p95", "p99"):
         table.add_column(heading, justify="left" if heading == "ms" else "right")
     for name in ("ttft", "tpot", "e2e"):
         figures = [
@@ -269,6 +277,16 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
     out["inert"] = [
         {"key": key, "given_as": result.by_hand[key], "needs": needs} for key, needs in result.inert.items()
     ]
+    out["operator_times"] = {
+        op: {
+            "hardware": s.hardware,
+            "engine": s.engine,
+            "op": s.op,
+            "table": s.table,
+            "inherited": s.inherited,
+        }
+        for op, s in result.sources.items()
+    }
     out["notes"] = [*result.notes, *result.price_notes]
     return out
 

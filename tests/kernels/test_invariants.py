@@ -103,7 +103,7 @@ def test_the_queue_in_front_of_prefill_is_monotone_and_bounded_by_everybody_s_se
     assert (ttft <= np.array([1, 2, 4, 8, 16, 32, 64]) * rows["prefill_ms"] * 1.5).all()
 
 
-def test_no_estimate_beats_the_roofline() -> None:
+def test_report_40_no_estimate_beats_the_roofline() -> None:
     settings = [
         {
             "model": model,

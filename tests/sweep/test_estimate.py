@@ -165,3 +165,17 @@ def test_a_load_curve_rises_through_the_sustainable_rate(capsys: pytest.CaptureF
     curve = answer(capsys, *LLAMA, *load)["simulated"]["load_curve"]
     rates = [point["offered_per_s"] for point in curve]
     assert len(curve) >= 6 and rates == sorted(rates)
+    assert rates[-1] > 20.0, "up to what the deployment sustains, not to what is offered"
+
+
+def test_report_30_an_estimate_says_what_its_operator_times_stand_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    measured = answer(capsys, *LLAMA)["operator_times"]
+    assert set(measured) == {"gemm_bf16", "prefill_gqa", "decode_gqa", "elementwise"}
+    assert not measured["gemm_bf16"]["inherited"] and measured["gemm_bf16"]["hardware"] == "h100_sxm"
+    carried = answer(capsys, "--model", "llama_3_1_8b", "--hardware", "rtx_3090", "--max-concurrency", "4")
+    assert any(source["inherited"] for source in carried["operator_times"].values())
+    assert answer(capsys, *LLAMA, "--fidelity", "roofline")["operator_times"] == {}
+    _, out, _ = run(capsys, *LLAMA)
+    assert "operator times:" in out
