@@ -8,22 +8,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from kernels.auto import default_to
 from kernels.coefficients import HOST_REQUEST_US, OP_HOST
-from kernels.des_layout import DECODE, MIXED, PREFILL, PRICE_STEP, ROUTE_LOAD
+from kernels.des_layout import DECODE, MIXED, PREFILL, ROUTE_LOAD
 from kernels.disagg import transfer_us
-from kernels.layout import DERIVED
-from kernels.resolve import resolve
 from kernels.units import NS_PER_US, US_PER_MS
 from sweep.errors import UserError
-from sweep.fields.workload import ARRIVALS, LOADS
+from sweep.fields.workload import ARRIVALS
 from sweep.planner.plans import Part, Plan
 from sweep.planner.question import Question
-from sweep.simulate.curves import LoadPoint, Served, Slo, measure
-from sweep.simulate.runner import request_frame, simulate
+from sweep.simulate.curves import NS_PER_MS, LoadPoint, Served, Slo, measure, scored
+from sweep.simulate.deployment import Deployment, client_traffic, deployment, run, served
+from sweep.simulate.runner import Outcome, request_frame, simulate
 from sweep.simulate.world import Instance, RunOptions
 from sweep.traces.requests import Requests
 from sweep.traces.synthetic import Traffic, synthesize
@@ -82,20 +80,17 @@ class Fleet:
             policy=ROUTE_LOAD, closed_loop=in_flight, seed=int(self.question.setting("seed"))
         )
         outcome = simulate(self.instances, requests, options)
-        inst, req = outcome.world.inst, outcome.world.req
+        seen = self._seen_by_clients(outcome)
+        point = measure(seen, 0.0 if in_flight else rate, slo=slo, warmup_share=WARM_UP)
+        return replace(point, goodput_per_s=point.achieved_per_s * share_within(seen, slo))
+
+    def _seen_by_clients(self, outcome: Outcome) -> Served:
+        """Times on the client's clock: host overhead of a request on top."""
+        was, inst = served(outcome), outcome.world.inst
         overhead_ns = int(inst["request_overhead_ns"].max())
-        first, finish = (np.where(req[k] >= 0, req[k] + overhead_ns, -1) for k in ("first_token", "finish"))
-        span = max(1, int(req["finish"].max()) - int(req["arrival"].min()))
-        served = Served(
-            req["arrival"].copy(),
-            req["started"].copy(),
-            first,
-            finish,
-            req["generated"].copy(),
-            float(inst["running_cap"].sum()),
-            float(inst["busy_ns"].sum() / span / len(inst)),
-        )
-        return measure(served, 0.0 if in_flight else rate, slo=slo, warmup_share=WARM_UP)
+        first, finish = (np.where(t >= 0, t + overhead_ns, -1) for t in (was.first_token_ns, was.finish_ns))
+        running = float(inst["running_cap"].sum())
+        return replace(was, first_token_ns=first, finish_ns=finish, max_running=running)
 
     def _in_flight(self, rate_per_s: float) -> int:
         """Requests in flight of the simulated part where the demand is given so; 0 where it is a rate."""
@@ -105,34 +100,42 @@ class Fleet:
         return max(1, round(demand.planned * self.share * rate_per_s / self.planned_per_s))
 
 
+def share_within(seen: Served, slo: Slo) -> float:
+    """Share of the scored requests that meet every limit; unfinished ones do not."""
+    done = np.flatnonzero(seen.finish_ns >= 0)
+    if not len(done):
+        return 0.0
+    rows = done[scored(seen.finish_ns[done], WARM_UP)]
+    first, finish = seen.first_token_ns[rows], seen.finish_ns[rows]
+    ns = {
+        "ttft": first - seen.arrival_ns[rows],
+        "tpot": (finish - first) / np.maximum(seen.output_tokens[rows] - 1, 1),
+        "e2e": finish - seen.arrival_ns[rows],
+    }
+    met = np.ones(len(rows), bool)
+    for name, limit in slo.limits.items():
+        met &= ns[name] <= limit * NS_PER_MS
+    return float(met.mean()) * len(done) / len(seen.finish_ns)
+
+
 def _or_none(limit: float) -> float | None:
     return limit if math.isfinite(limit) else None
 
 
 def requests_frame(question: Question) -> pl.DataFrame:
-    """The one deployment of `question` under its workload: a row per request, times in ns.
+    """The one deployment of `question` under its workload: a row per request of one DP rank, times in ns.
 
     Closed loops keep `workload.concurrency` requests in flight, `load=rate` offers `workload.request_rate`.
     Raises UserError for a grid of several deployments, and for split pools, which `servesweep simulate` takes.
     """
-    record = question.candidates.records[0]
     if len(question.candidates) != 1:
         raise UserError(
             f"{len(question.candidates):,} deployments; one is simulated at a time", field="simulate"
         )
-    if record["disaggregate"] > 0.0:
-        raise UserError("needs a cluster file: servesweep simulate", field="disagg.disaggregate")
-    is_open = int(record["load"]) == LOADS.index("rate")
-    clients = int(record["concurrency"])
-    n = int(default_to(record["num_prompts"], 10.0 * clients))
-    requests = traffic(question, float(record["request_rate"]) if is_open else 0.0, n)
-    options = RunOptions(
-        policy=ROUTE_LOAD, closed_loop=0 if is_open else clients, seed=int(question.setting("seed"))
-    )
-    one = instance(question, Part(0, "replica", 1, 0.0, 0.0))
-    instances = [replace(one, settings=dict(one.settings)) for _ in range(int(record["attention_dp"]))]
-    outcome = simulate(instances, requests, options)
-    return request_frame(outcome, [str(question.candidates.labels["model"][0])] * len(instances))
+    one, seed = _deployment(question, 0), int(question.setting("seed"))
+    asked, clients = client_traffic(one, seed)
+    outcome = run(one, synthesize(asked) if question.trace is None else question.trace, clients, seed)
+    return request_frame(outcome, [str(question.candidates.labels["model"][0])])
 
 
 def scaled(plan: Plan) -> tuple[tuple[Part, ...], float]:
@@ -182,43 +185,36 @@ def traffic(question: Question, rate_per_s: float, n: int) -> Requests:
 
 def instance(question: Question, part: Part) -> Instance:
     """One attention-DP rank of a worker, priced by the step kernel."""
+    one = _deployment(question, part.row)
+    engine = one.instance()
+    return replace(engine, settings=engine.settings | _speculation(one.p) | _role(one, part))
+
+
+def _deployment(question: Question, row: int) -> Deployment:
     candidates = question.candidates
-    record = candidates.records[part.row : part.row + 1].copy()
-    derived = np.zeros(1, DERIVED)
-    resolve(record[0], derived[0])
-    fitted = np.asarray(candidates.fitted[int(record[0]["hardware_index"]), int(record[0]["engine"])])
-    return Instance(
-        _settings(record[0], derived[0], fitted, part), record=record, derived=derived, coefficients=fitted
-    )
+    record = candidates.records[row : row + 1]
+    fitted = candidates.fitted[int(record["hardware_index"][0]), int(record["engine"][0])]
+    return deployment(record, np.asarray(fitted))
 
 
-def _settings(p: Any, d: Any, c: npt.NDArray[np.float64], part: Part) -> dict[str, Any]:
-    block = int(default_to(p["block_size"], 16.0))
-    hop_us = transfer_us(p["isl"], p, d) if part.role != "replica" else 0.0
-    bytes_sent = max(1.0, float(p["isl"] * d["kv_bytes_per_token"]))
+def _speculation(p: Any) -> dict[str, Any]:
     return {
-        "max_seqs": int(d["max_seqs"]),
-        "budget": int(d["token_budget"]),
-        "chunked": 1,
-        "reserve": 1,
-        "block_size": block,
-        "caching": int(p["prefix_hit_rate"] > 0.0),
-        "n_blocks": max(1, int(d["kv_capacity_tokens"]) // block),
-        "max_len": int(d["max_model_len"]),
-        "role": ROLES[part.role],
-        "group": -1,
-        "pp": int(p["pp"]),
-        "tp": int(p["tp"]),
-        "ep_total": 1,
-        "local_ep": 1,
-        "stream_interval": 1,
-        "pricer": PRICE_STEP,
         "spec_tokens": int(p["speculative_num_tokens"]),
         "spec_acceptance": float(p["speculative_acceptance_rate"]),
         "draft_cost": float(p["speculative_draft_cost_factor"]),
-        "transfer_bytes_per_token": int(max(1.0, d["kv_bytes_per_token"])),
-        "pd_bytes_per_ns": bytes_sent / max(1.0, hop_us * NS_PER_US),
-        "request_overhead_ns": float(
-            default_to(p["request_overhead_ms"] * US_PER_MS, c[OP_HOST, HOST_REQUEST_US]) * NS_PER_US
-        ),
+    }
+
+
+def _role(one: Deployment, part: Part) -> dict[str, Any]:
+    """What the instance does, and the hand-over of a prompt's KV cache where pools split the work."""
+    p, d, c = one.p, one.d, one.coefficients
+    overhead_us = default_to(p["request_overhead_ms"] * US_PER_MS, c[OP_HOST, HOST_REQUEST_US])
+    settings = {"role": ROLES[part.role], "request_overhead_ns": float(overhead_us * NS_PER_US)}
+    if part.role == "replica":
+        return settings
+    n_bytes = max(1.0, float(d["kv_bytes_per_token"]))
+    hop_ns = max(1.0, float(transfer_us(p["isl"], p, d)) * NS_PER_US)
+    return settings | {
+        "transfer_bytes_per_token": int(n_bytes),
+        "pd_bytes_per_ns": float(p["isl"]) * n_bytes / hop_ns,
     }

@@ -14,6 +14,8 @@ LOWER, HIGHER = "#0072B2", "#D55E00"
 def tornado_png(swings: Sequence[Swing], usd_per_hour: float, title: str) -> bytes:
     """The chart as PNG: one bar per input, widest first; a star where another design wins at that end."""
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     figure = Figure(figsize=(10, 0.5 * len(swings) + 2.0), dpi=110, layout="constrained")
     ax = figure.subplots()
@@ -41,10 +43,13 @@ def tornado_png(swings: Sequence[Swing], usd_per_hour: float, title: str) -> byt
     ax.axvline(usd_per_hour, color="black", linewidth=1)
     ax.set_xlabel("$/h of the answer's design, sized again (fractional replicas)")
     ax.set_title(title, fontsize=11, loc="left")
-    for colour, words in ((LOWER, f"input {-SWING:+.0%}"), (HIGHER, f"input {SWING:+.0%}")):
-        ax.barh(0, 0, color=colour, label=words)
-    ax.plot([], [], "k*", label="another design wins")
-    ax.legend(frameon=False, loc="lower right")
+    ax.margins(x=0.08)
+    handles = [
+        Patch(color=LOWER, label=f"input {-SWING:+.0%}"),
+        Patch(color=HIGHER, label=f"input {SWING:+.0%}"),
+        Line2D([], [], color="black", marker="*", linestyle="none", label="another design wins"),
+    ]
+    ax.legend(handles=handles, frameon=False, loc="lower right")
     out = io.BytesIO()
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()

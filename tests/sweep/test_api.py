@@ -8,7 +8,7 @@ import sys
 import polars as pl
 import pytest
 
-from sweep import estimate, frontier, plan, sweep
+from sweep import estimate, frontier, plan, simulate, sweep
 from sweep.errors import UserError
 
 
@@ -61,3 +61,13 @@ def test_importing_the_package_is_fast_and_submodules_do_not_hide_the_functions(
         "assert callable(frontier) and callable(simulate)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_simulation_is_a_frame_with_a_row_per_request():
+    frame = simulate(
+        "model=llama_3_1_8b", {"hardware": "h100_sxm", "workload.concurrency": 4, "workload.osl": 16}
+    )
+    assert frame.height == 40
+    assert (frame["status"] == "finished").all() and frame["TTFT"].min() > 0
+    with pytest.raises(UserError, match="one is simulated at a time"):
+        simulate("model=llama_3_1_8b", {"parallelism.tp": [1, 2]})

@@ -10,6 +10,7 @@ from sweep.errors import NoAnswer
 from sweep.planner.answer import answered
 from sweep.planner.plans import Plan
 from sweep.planner.question import question
+from sweep.planner.simulated import Fleet, scaled
 from sweep.planner.verify import verified
 from sweep.simulate.curves import LoadPoint
 
@@ -80,3 +81,25 @@ def test_no_plan_grows_past_the_limit_on_gpus(answer):
     limited = replace(answer, question=replace(answer.question, demand=demand))
     with pytest.raises(NoAnswer, match=r"demand\.max_gpus"):
         verified(limited.plans, limited, lambda plan: point(False))
+
+
+def test_the_simulator_confirms_a_plan_at_its_load_and_refuses_it_at_three_times_that(answer):
+    plan = answer.plans[0]
+    fleet = Fleet(plan, answer.question, 10_000.0)
+    assert fleet.load_at(plan.rate_per_s).within_slo
+    assert not fleet.load_at(3.0 * plan.capacity_per_s).within_slo
+
+
+def test_a_large_fleet_is_simulated_in_part_at_its_share_of_the_load(answer):
+    part = answer.plans[0].parts[0]
+    large = replace(answer.plans[0], parts=(replace(part, count=25),), rate_per_s=240.0, spare=1)
+    parts, share = scaled(large)
+    assert parts[0].count == 12 and share == pytest.approx(0.5)
+
+
+def test_requests_in_flight_are_simulated_as_a_closed_loop(answer):
+    demand = replace(answer.question.demand, rate_per_s=float("nan"), in_flight=40.0, peak_factor=1.0)
+    question = replace(answer.question, demand=demand)
+    point = Fleet(answer.plans[0], question, 5_000.0).load_at(answer.plans[0].rate_per_s)
+    assert point.deepest_queue <= 40 and point.n_unfinished == 0
+    assert point.achieved_per_s * point.latency_ms["e2e_mean"] / 1e3 == pytest.approx(40.0, rel=0.1)
