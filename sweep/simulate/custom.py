@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,11 +42,13 @@ Custom = Callable[[Arrival, list[Live]], int]
 
 
 def entry_point(text: str) -> Custom:
-    """The function that `module:function` names. Raises UserError where there is none."""
+    """The function that `module:function` names, the working directory included. Raises UserError where there is none."""
     where: dict[str, Any] = {"field": "routing", "value": text}
     module, colon, name = text.partition(":")
     if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         raise UserError("not a function", allowed="module:function", **where)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         found = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

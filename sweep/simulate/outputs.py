@@ -192,8 +192,10 @@ def summary_text(told: dict[str, Any]) -> str:
             f"preemptions     {told['preemptions']:,}, {told['recomputed_tokens']:,} tokens recomputed"
         )
     if told["prefix_hit_tokens"]:
+        recalled = told["prefix_recalled_tokens"]
         lines.append(
             f"prefix cache    {told['prefix_hit_tokens']:,} of {told['prefix_asked_tokens']:,} prompt tokens"
+            + (f", {recalled:,} of them recalled from the second tier" if recalled else "")
         )
     head = f"{'ms':8s}{'mean':>12s}{'p50':>12s}{'p90':>12s}{'p95':>12s}{'p99':>12s}"
     rows = [head]

@@ -4,6 +4,8 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernels.des_layout import (
     ROUTE_CUSTOM,
@@ -119,6 +121,24 @@ def test_capacity_of_a_deployment_is_found_and_grows_with_replicas():
     ).rate_per_s
     assert single > 0
     assert 1.7 * single < double < 2.6 * single
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    few=st.integers(70, 400), more=st.integers(1, 400), osl=st.integers(64, 400), seed=st.integers(0, 1000)
+)
+def test_more_kv_memory_never_raises_mean_preemptions(few, more, osl, seed):
+    one = deployed()
+    mean = []
+    for n_blocks in (few, 2 * few):
+        counts = []
+        for own in range(seed, seed + 12):
+            requests = synthesize(Traffic(60, 0.0, isl=512, osl=osl, length_range=0.3, seed=own))
+            instance = one.instance()
+            instance.settings["n_blocks"] = n_blocks
+            counts.append(int(simulate([instance], requests, RunOptions()).world.inst["n_preempted"].sum()))
+        mean.append(np.mean(counts))
+    assert mean[1] <= mean[0]
 
 
 def test_prefix_routing_beats_round_robin_on_the_mooncake_trace(shared):
