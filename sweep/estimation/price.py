@@ -34,6 +34,8 @@ class Estimate:
     record: Records
     results: dict[str, float]
     memory: MemoryAccount
+    """Of the decode pool where pools are split."""
+    prefill_memory: MemoryAccount | None
     inert: dict[str, str]
     by_hand: dict[str, str]
     notes: tuple[str, ...]
@@ -86,7 +88,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         fidelity=fidelity,
         record=record,
         results={name: float(evaluated.results[name][0]) for name in names},
-        memory=account(_memory_record(record)),
+        memory=account(_pool_record(record, "decode")),
+        prefill_memory=account(_pool_record(record, "prefill")) if record["disaggregate"][0] else None,
         inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
         by_hand=dict(asked.by_hand),
         notes=(*asked.notes, *model.notes),
@@ -157,13 +160,13 @@ def _max_seqs(evaluated: Evaluated) -> float:
     return limit if limit > 0.0 else math.inf
 
 
-def _memory_record(record: Records) -> Records:
-    """The record whose memory is reported: of split pools, that of the decode pool."""
+def _pool_record(record: Records, name_of_pool: str) -> Records:
+    """The record of one of the split pools, with its own shape; the record itself where pools are not split."""
     if not record["disaggregate"][0]:
         return record
     pool = record.copy()
     for name in ("tp", "pp", "attention_dp", "moe_ep", "moe_tp"):
-        own = record[f"decode_{name}"][0]
+        own = record[f"{name_of_pool}_{name}"][0]
         if not math.isnan(own):
             pool[name] = own
     return pool

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from kernels.reasons import KV_BELOW_ONE_REQUEST, TEXT, WEIGHTS_DO_NOT_FIT
 from sweep.estimation.price import Estimate
 from sweep.fields.workload import LOADS
+from sweep.memory import MemoryAccount
 
 if TYPE_CHECKING:
     from sweep.estimation.simulated import Simulation
@@ -34,6 +36,7 @@ STEP_PARTS = (
     ("host", "host and launches"),
     ("other", "norms, casts, sampling"),
 )
+MEMORY_VERDICTS = (TEXT[WEIGHTS_DO_NOT_FIT], TEXT[KV_BELOW_ONE_REQUEST])
 COMMUNICATION = ("tp_comm", "ep_comm", "pp_comm")
 PERFORMANCE, MEMORY, BOTH = "performance", "memory", "both"
 
@@ -44,12 +47,12 @@ def print_report(result: Estimate, mode: str = BOTH, console: Console | None = N
     console.print(f"[bold]{headline(result)}[/bold]")
     console.print()
     if mode in (MEMORY, BOTH):
-        _print_memory(result, console)
+        for title, memory in memory_of_pools(result):
+            _print_memory(title, memory, console)
     if mode in (PERFORMANCE, BOTH):
         _print_performance(result, console)
-    for note in (
-        result.notes if mode == MEMORY else (*result.notes, *_provenance(result), *result.price_notes)
-    ):
+    priced = mode != MEMORY and not result.reason
+    for note in (*result.notes, *_provenance(result), *result.price_notes) if priced else result.notes:
         console.print(f"note: {note}", style="dim", markup=False)
 
 
@@ -83,8 +86,17 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _print_memory(result: Estimate, console: Console) -> None:
-    memory = result.memory
+def memory_of_pools(result: Estimate) -> list[tuple[str, MemoryAccount]]:
+    """The account with its title; two of them where prefill and decode have pools of their own."""
+    if result.prefill_memory is None:
+        return [("Memory per GPU", result.memory)]
+    return [
+        ("Memory per GPU, prefill pool", result.prefill_memory),
+        ("Memory per GPU, decode pool", result.memory),
+    ]
+
+
+def _print_memory(title: str, memory: MemoryAccount, console: Console) -> None:
     table = _table("what", "GiB", "note")
     table.columns[2].justify = "left"
     table.add_row(
@@ -106,7 +118,7 @@ def _print_memory(result: Estimate, console: Console) -> None:
         table.add_row("KV cache", _gib(memory.kv_pool_gib), note)
     else:
         table.add_row("missing", _gib(-memory.kv_pool_gib), "and no KV cache yet")
-    console.print("[bold]Memory per GPU[/bold]")
+    console.print(f"[bold]{title}[/bold]")
     console.print(table)
     if memory.fits:
         console.print(
@@ -114,10 +126,20 @@ def _print_memory(result: Estimate, console: Console) -> None:
             f"(one needs a memory fraction of {memory.min_memory_fraction:.3f})"
         )
     else:
-        console.print(f"[bold red]does not fit:[/bold red] {memory.verdict}")
-        for remedy in memory.remedies:
-            console.print(f"  would fit with {remedy}", markup=False)
+        _print_verdict(memory, console)
     console.print()
+
+
+def _print_verdict(memory: MemoryAccount, console: Console) -> None:
+    """Why it cannot run, and the single changes that would make it fit."""
+    if memory.verdict not in MEMORY_VERDICTS:
+        console.print(f"[bold red]cannot run:[/bold red] {memory.verdict}")
+        return
+    console.print(f"[bold red]does not fit:[/bold red] {memory.verdict}")
+    for remedy in memory.remedies:
+        console.print(f"  would fit with {remedy}", markup=False)
+    if not memory.remedies:
+        console.print("  no single change would make it fit")
 
 
 def _gib(value: float) -> str:
@@ -166,7 +188,7 @@ def _load(result: Estimate) -> str:
         return f"a static batch of {batch:.0f}"
     if load == "rate":
         return f"{p['request_rate']:g} requests/s"
-    source = " (what memory sustains)" if result.concurrency_is_ceiling else ""
+    source = " (what memory and the engine's limit sustain)" if result.concurrency_is_ceiling else ""
     return f"{p['concurrency']:.0f} requests in flight{source}"
 
 
@@ -271,7 +293,9 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
     }
     if mode in (MEMORY, BOTH):
         out["weights_gib"] = columns.get("weights_gib_per_gpu")
-        out["memory"] = _memory_object(result)
+        out["memory"] = _memory_object(result.memory)
+        if result.prefill_memory is not None:
+            out["prefill_memory"] = _memory_object(result.prefill_memory)
     if mode in (PERFORMANCE, BOTH):
         out["step_ms_by_part"] = {name: columns[f"step_{name}_ms"] for name, _ in STEP_PARTS}
     out["inert"] = [
@@ -291,12 +315,12 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
     return out
 
 
-def _memory_object(result: Estimate) -> dict[str, Any]:
+def _memory_object(memory: MemoryAccount) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(result.memory).items()
+        for name, value in asdict(memory).items()
     }
 
 

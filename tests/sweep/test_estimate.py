@@ -179,3 +179,28 @@ def test_report_30_an_estimate_says_what_its_operator_times_stand_on(
     assert answer(capsys, *LLAMA, "--fidelity", "roofline")["operator_times"] == {}
     _, out, _ = run(capsys, *LLAMA)
     assert "operator times:" in out
+
+
+def test_split_pools_have_an_account_each(capsys: pytest.CaptureFixture[str]) -> None:
+    pools = (
+        "--model",
+        "llama_3_1_70b",
+        "--hardware",
+        "h100_sxm",
+        "--disaggregate",
+        "--prefill-tp",
+        "1",
+        "--decode-tp",
+        "4",
+    )
+    found = answer(capsys, *pools)
+    assert found["status"] == "infeasible" and found["memory"]["fits"] and not found["prefill_memory"]["fits"]
+    _, out, _ = run(capsys, *pools)
+    assert "prefill pool" in out and "decode pool" in out and "does not fit" in out
+
+
+def test_an_illegal_shape_cannot_run_which_is_not_the_same_as_not_fitting(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, *LLAMA, "--tp", "3")
+    assert "cannot run: tp does not divide the attention heads" in out and "does not fit" not in out
