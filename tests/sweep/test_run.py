@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 
 from kernels.layout import RESULT_COLUMNS
 from sweep import evaluate as evaluate_module
+from sweep.coefficients import coefficients
 from sweep.errors import UserError
 from sweep.hydra_sweeper import compose_grid
 from sweep.results import KERNEL_COLUMNS
@@ -125,11 +126,25 @@ def test_an_input_that_changes_nothing_is_said_to(tmp_path: Path, capsys: pytest
     assert [entry["needs"] != "" for entry in told if entry["key"] == "moe.ep_load_balance"] == [True]
 
 
-def test_axes_that_do_not_resolve_again_are_not_read_by_resolve() -> None:
-    kernels = Path(evaluate_module.__file__).parent.parent / "kernels"
-    resolved = "".join((kernels / f"{name}.py").read_text() for name in ("resolve", "memory", "params"))
-    for column in evaluate_module.LOAD_ONLY:
-        assert f"p.{column}" not in resolved.replace(f"p.{column}_", ""), column
+def test_a_row_does_not_depend_on_the_row_before_it() -> None:
+    sweeps = (
+        "workload.concurrency=4,64",
+        "workload.num_prompts=null,100",
+        "workload.length_range=0.8,1",
+        "workload.prefix_hit_rate=0,0.5",
+        "workload.load=closed_loop,saturation,rate",
+        "workload.request_rate=1,20",
+        "workload.arrival=poisson,deterministic",
+        "price.utilization=0.5,1",
+        "price.usd_per_gpu_hour=1,2",
+    )
+    grid = compose_grid(["model=qwen3_30b_a3b", "parallelism=tp2_ep2", *sweeps])
+    swept = {column for axis in grid.axes for column in axis.columns if axis.radix > 1}
+    assert swept == evaluate_module.LOAD_ONLY - {"ttft_ms", "tpot_ms", "e2e_ms"}
+    evaluator = evaluate_module.Evaluator(grid, coefficients(grid.hardware, "fitted"))
+    block = evaluator.block(0, grid.n_rows)
+    alone = np.concatenate([evaluator.block(row, row + 1) for row in range(grid.n_rows)])
+    assert np.array_equal(block, alone, equal_nan=True)
 
 
 def test_the_last_line_names_the_directory(
