@@ -29,7 +29,7 @@ from sweep.parts import parquet_bytes, sound_parts, write_atomic
 from sweep.progress import progress
 from sweep.saved import FILE as CONFIG
 from sweep.saved import dumped, loaded
-from sweep.tables import print_best
+from sweep.tables import print_best, told_instead
 
 PARTS = "parts"
 FRONTIER = "frontier.parquet"
@@ -180,7 +180,10 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
     write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, run.inert, figures))
     if run.grid.settings["output.report"]:
         _draw(run, summary, frame)
-    print_best(frame, run.grid)
+    if summary.best.row.size:
+        print_best(frame, run.grid)
+    else:
+        print(told_instead(frame, run.grid, summary.reasons), file=sys.stderr)
     for key in run.grid.given:
         if needs := run.inert.get(key):
             print(f"note: {key} changes nothing here: it needs {needs}", file=sys.stderr)
@@ -212,7 +215,6 @@ def _draw(run: Run, summary: Summary, frame: pl.DataFrame) -> None:
 
     picture = pareto_png(frame, run.grid)
     if picture is None:
-        print("no picture: no feasible row has a price (price.usd_per_gpu_hour sets one)", file=sys.stderr)
         return
     write_atomic(run.folder / "pareto.png", picture)
     write_atomic(run.folder / "report.html", report_html(frame, run.grid, summary.reasons))

@@ -35,9 +35,20 @@ def best_deployments(frame: pl.DataFrame, grid: Grid, per_scenario: int = PER_SC
     return ranked.sort(*scenario, COST).select(columns)
 
 
-def nearest_miss(frame: pl.DataFrame) -> pl.DataFrame:
-    """Where nothing meets the SLO: the frontier row with the lowest TPOT."""
-    return frame.filter(pl.col("tpot_ms").is_not_null()).sort("tpot_ms", "row").head(1)
+def told_instead(frame: pl.DataFrame, grid: Grid, reasons: dict[str, int]) -> str:
+    """What a person reads where nothing meets the SLO: why nothing is feasible, or the fastest deployment there is."""
+    known = frame.filter(pl.col("tpot_ms").is_not_null()).sort("tpot_ms", "row")
+    if known.is_empty():
+        most = sorted(((n, reason) for reason, n in reasons.items() if reason), reverse=True)
+        if most and "" not in reasons:
+            return "no row is feasible: " + "; ".join(f"{n:,} x {reason}" for n, reason in most)
+        return "no feasible row has a price (price.usd_per_gpu_hour sets one)"
+    row = known.row(0, named=True)
+    design = ", ".join(f"{head(c)} {text(row[c])}" for c in (*scenario_columns(grid), *design_columns(grid)))
+    figures = (
+        f"TTFT {text(row['ttft_ms'])} ms, TPOT {text(row['tpot_ms'])} ms, ${text(row[COST])} per M tokens"
+    )
+    return f"no deployment with a price meets the SLO; the fastest is {design}: {figures}"
 
 
 def head(column: str) -> str:

@@ -157,6 +157,23 @@ def test_the_last_line_names_the_directory(
     assert folder.parent == Path("results")
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model=deepseek_v3", "hardware=l40s"], "no row is feasible: 1 x weights do not fit"),
+        (["model=llama_3_1_8b", "slo.tpot_ms=0.001"], "the fastest is"),
+        (["model=llama_3_1_8b", "hardware=h20"], "price.usd_per_gpu_hour"),
+    ],
+)
+def test_where_nothing_meets_the_slo_it_says_why(
+    overrides: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*overrides, "workload.concurrency=1", f"output.dir={tmp_path / 'r'}"]) == 0
+    out, err = capsys.readouterr()
+    assert words in err
+    assert out.splitlines() == [str(tmp_path / "r")]
+
+
 def test_a_directory_that_holds_a_run_is_not_written_over(run: Run) -> None:
     with pytest.raises(UserError, match="resume"):
         a_run(run.folder)
