@@ -22,13 +22,18 @@ def record_of(grid: Grid, row: int) -> NDArray[np.float64]:
     return flat
 
 
-def chosen(frontier: pl.DataFrame, top: int) -> Rows:
-    """`top` rows of a frontier table: those that meet the SLO at least cost first, then evenly along the frontier by cost.
+def chosen(frontier: pl.DataFrame, top: int, scenario: list[str]) -> Rows:
+    """`top` rows of a frontier table: half the cheapest that meet the SLO, half spread evenly along the frontiers by cost.
 
-    Empty where no row has a price.
+    Scenarios (rows alike in the columns `scenario`) take turns, and accelerators within one. Empty where no row has a
+    price.
     """
     priced = frontier.filter(pl.col("feasible") & pl.col(COST).is_not_null()).sort(COST, "row")
-    cheapest = priced.filter(pl.col("meets_slo")).head((top + 1) // 2)
+    meeting = priced.filter(pl.col("meets_slo")).unique(
+        [*scenario, "hardware"], keep="first", maintain_order=True
+    )
+    turn = pl.col(COST).rank("ordinal").over(scenario)
+    cheapest = meeting.sort(turn, COST, "row").head((top + 1) // 2)
     others = priced.filter(_on_frontier(priced) & ~pl.col("row").is_in(cheapest["row"].implode()))
     left = min(top - cheapest.height, others.height)
     spread = np.unique(np.linspace(0, max(others.height - 1, 0), left).round().astype(np.int64))

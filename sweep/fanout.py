@@ -71,7 +71,7 @@ def fan_out(
         raise UserError(
             f"has no {FRONTIER}: servesweep resume {run.folder}", field="results", value=run.folder
         )
-    rows = with_neighbours(run.grid, chosen(pl.read_parquet(file), top))
+    rows = with_neighbours(run.grid, chosen(pl.read_parquet(file), top, scenario_columns(run.grid)))
     closed = run.job.evaluator.frame_of(rows).filter(pl.col("feasible") & pl.col(COST).is_not_null())
     figures = _simulated(run, closed["row"].to_list(), workers, seed, simulate)
     table = _with_frontiers(joined(closed, figures), scenario_columns(run.grid))

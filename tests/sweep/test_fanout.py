@@ -74,13 +74,25 @@ def test_neighbours_are_one_step_away_on_ordered_axes_only(folder):
         assert max(moved) == 1
 
 
-def test_candidates_are_the_cheapest_within_the_slo_then_spread_over_the_frontier(folder):
+def test_candidates_are_the_cheapest_within_the_slo_in_turns_then_spread_over_the_frontier(folder):
     frontier = pl.read_parquet(folder / "frontier.parquet")
-    rows = chosen(frontier, 4)
+    rows = chosen(frontier, 4, ["model"])
     assert len(set(rows.tolist())) == len(rows) <= 4
     meeting = frontier.filter(pl.col("meets_slo")).sort("usd_per_m_total", "row")
-    assert rows[: min(2, meeting.height)].tolist() == meeting["row"][:2].to_list()
-    assert len(chosen(frontier.clear(), 4)) == 0
+    assert rows[0] == meeting["row"][0]
+    other = meeting.filter(pl.col("hardware") != meeting["hardware"][0])
+    assert rows[1] == other["row"][0]
+    assert len(chosen(frontier.clear(), 4, ["model"])) == 0
+    doubled = pl.concat(
+        [
+            frontier,
+            frontier.with_columns(
+                pl.col("row") + 1000, pl.col("usd_per_m_total") * 9, pl.lit("b").alias("model")
+            ),
+        ],
+        how="vertical_relaxed",
+    )
+    assert [row >= 1000 for row in chosen(doubled, 4, ["model"])[:2]] == [False, True]
 
 
 def test_results_join_the_sweep_and_a_second_run_simulates_nothing(folder, tmp_path):
