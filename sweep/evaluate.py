@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ import polars as pl
 from kernels.grid import evaluate_rows
 from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT
 from sweep.axes import Grid
+from sweep.errors import UserError
 from sweep.fields import record_dtype
 from sweep.frame import Floats, FrameBuilder
 from sweep.frontier import Summariser, Summary
@@ -26,6 +29,8 @@ LOAD_ONLY = frozenset(
     "ttft_ms tpot_ms e2e_ms usd_per_gpu_hour utilization".split()
 )
 """Input columns that `kernels.resolve` does not read: their axes do not resolve the deployment again."""
+CONNECT_S = 10
+"""How long to wait for the scheduler of a cluster."""
 COUNTS = "servesweep_counts"
 """Key of a part's metadata with the counts of its block, rows that were not kept included."""
 
@@ -129,15 +134,34 @@ def _kept(frame: pl.DataFrame, summary: Summary, keep: str) -> pl.DataFrame:
 
 
 def run_blocks(
-    job: BlockJob, blocks: Iterable[int], settings: dict[str, object]
+    job: BlockJob, blocks: Iterable[int], settings: dict[str, Any]
 ) -> Iterator[tuple[int, Summary]]:
     """Do `blocks` on the executor of the settings; summaries come as blocks finish, in any order."""
     from joblib import Parallel, delayed, parallel_config
 
-    kind = str(settings["executor.kind"])
-    workers = int(str(settings["executor.workers"] or os.cpu_count() or 1))
-    backend = {"threads": "threading", "loky": "loky", "dask": "dask"}[kind]
-    with parallel_config(backend=backend, n_jobs=workers):
+    workers = int(settings["executor.workers"] or os.cpu_count() or 1)
+    with executor(settings) as backend, parallel_config(backend=backend, n_jobs=workers):
         yield from Parallel(return_as="generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1)(
             delayed(job.do)(index) for index in blocks
         )
+
+
+@contextmanager
+def executor(settings: dict[str, Any]) -> Iterator[str]:
+    """Name of joblib's backend, connected to the cluster where there is one."""
+    kind, address = settings["executor.kind"], settings["executor.address"]
+    if kind != "dask":
+        yield {"threads": "threading", "loky": "loky"}[kind]
+        return
+    if not address:
+        raise UserError("executor=dask needs the scheduler of a running cluster", field="executor.address")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UserError("needs the extra: pip install 'servesweep[distributed]'", field="executor") from None
+    try:
+        client = Client(address, timeout=CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise UserError(f"no scheduler answers: {error}", field="executor.address", value=address) from None
+    with client:
+        yield "dask"

@@ -174,6 +174,12 @@ def test_where_nothing_meets_the_slo_it_says_why(
     assert out.splitlines() == [str(tmp_path / "r")]
 
 
+@pytest.mark.parametrize("address", [(), ("executor.address=tcp://127.0.0.1:9",)])
+def test_a_cluster_that_cannot_be_reached_is_one_line(tmp_path: Path, address: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match="executor"):
+        a_run(tmp_path / "r", "executor=dask", *address)
+
+
 def test_a_directory_that_holds_a_run_is_not_written_over(run: Run) -> None:
     with pytest.raises(UserError, match="resume"):
         a_run(run.folder)
