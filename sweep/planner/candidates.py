@@ -92,8 +92,13 @@ def candidates_of(grid: Grid) -> Candidates:
     for axis, code in zip(grid.axes, codes, strict=True):
         for k, column in enumerate(axis.columns):
             flat[:, index[column]] = axis.table[code, k]
+    records = flat.view(record_dtype()).reshape(-1)
+    if (records["disaggregate"] > 0.0).any():
+        raise UserError(
+            "a plan sizes the pools itself: demand.pools=split", field="disagg.disaggregate", value="true"
+        )
     fitted = coefficients(grid.hardware, str(grid.settings["fidelity.level"]))
-    return Candidates(flat.view(record_dtype()).reshape(-1), fitted, _labels(grid, codes), grid.hardware)
+    return Candidates(records, fitted, _labels(grid, codes), grid.hardware)
 
 
 def _labels(grid: Grid, codes: Sequence[npt.NDArray[np.int64]]) -> pl.DataFrame:

@@ -109,4 +109,4 @@ def _count(load: float, each: float, spare: int, whole: bool) -> float:
     if not each > 0.0:
         return math.inf
     needed = load / each
-    return max(1.0, math.ceil(needed * (1.0 - 1e-9)) if whole else needed) + spare
+    return (max(1.0, math.ceil(needed * (1.0 - 1e-9))) if whole else needed) + spare

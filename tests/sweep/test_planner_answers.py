@@ -197,6 +197,8 @@ def test_without_a_price_the_smallest_fleet_is_still_an_answer():
 def test_a_plan_answers_one_question_at_a_time():
     with pytest.raises(UserError, match=r"workload\.isl.*one question at a time"):
         question([*SMALL, "workload.isl=100,200"])
+    with pytest.raises(UserError, match=r"demand\.pools=split"):
+        question([*SMALL, "disagg.disaggregate=true"])
     with pytest.raises(UserError, match="two demands"):
         question([*SMALL, "demand.request_rate=3", "demand.concurrency=3"])
 
