@@ -41,12 +41,26 @@ def _price(typing_context, address, world, i, decode, context, queries, prefill,
     return PRICE.return_type(WORD, *PRICE.args), _caller(PRICE)
 
 
-call_launch: Any = _launch
-call_price: Any = _price
+PLAIN: list[Any] = []
+"""Callbacks where kernels run as plain Python: an address is an index here."""
+
+
+def _plain(address: int, *arguments: Any) -> Any:
+    return PLAIN[int(address)](*arguments)
+
+
+call_launch: Any = _launch if ENABLED else _plain
+call_price: Any = _price if ENABLED else _plain
 
 
 def callback(signature: Any) -> Any:
     """Decorator: compile a function with C's calling convention; its address is `.address`."""
-    if not ENABLED:
-        return lambda function: function
-    return numba.cfunc(signature, cache=CACHE)
+    if ENABLED:
+        return numba.cfunc(signature, cache=CACHE)
+
+    def register(function: Any) -> Any:
+        function.address = len(PLAIN)
+        PLAIN.append(function)
+        return function
+
+    return register

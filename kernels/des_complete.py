@@ -67,12 +67,12 @@ def release_followers(w, r, now):
     if req.next_in_session >= 0:
         follower = req.next_in_session
         requests(w)[follower].arrival = now + req.tool_ns
-        push_release(w, now + req.tool_ns, follower)
+        push_release(w, now + req.tool_ns + w.request_overhead_ns, follower)
     if w.closed_loop == 1 and w.n_released < w.n_requests:
         follower = w.n_released
         w.n_released += 1
         requests(w)[follower].arrival = now
-        push_release(w, now, follower)
+        push_release(w, now + w.request_overhead_ns, follower)
 
 
 @internal
@@ -151,9 +151,11 @@ def complete(w, b, now):
         item = items(w)[first + j]
         r = item.request
         req = requests(w)[r]
-        if req.state == FINISHED:
+        if req.state == FINISHED or item.epoch != req.preemptions:
             continue
-        if req.initial == 1 and req.computed >= req.isl:
+        # a later chunk may be in flight behind this one: it is not done yet (the reference counts it all the same)
+        computed = req.computed if w.compat == 1 else item.prior + item.tokens
+        if req.initial == 1 and computed >= req.isl:
             req.initial = 0
             inst.prompt_tokens += item.tokens + req.cached
             emit_token(w, inst, i, req, now)
@@ -169,7 +171,7 @@ def complete(w, b, now):
         else:
             if item.tokens > 1:
                 inst.prompt_tokens += item.tokens
-            if req.computed >= req.reached:
+            if computed >= req.reached:
                 emit_token(w, inst, i, req, now)
         if req.generated >= req.osl:
             finish(w, inst, r, now)

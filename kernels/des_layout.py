@@ -47,9 +47,9 @@ REQUEST = np.dtype(
         "arrival isl osl block0 token0 next_in_session tool_ns "
         # state: `reached` = prompt + generated, `computed` = tokens whose KV exists,
         # `blocks` held and `indexed` of them findable, `next` in the waiting list
-        "state instance next computed reached generated blocks indexed initial last_token ready "
+        "state instance next computed reached generated blocks indexed initial last_token "
         # what is reported
-        "first_token finish queued started cached preemptions recomputed reason prefill_instance in_flight"
+        "first_token finish queued started cached preemptions recomputed reason prefill_instance"
     )
 )
 
@@ -62,8 +62,9 @@ INSTANCE = np.dtype(
         # where its parts of the shared arrays start
         "block_base owner_base running_base running_cap batch_base item_base "
         # price: table, model shape, bytes
-        "pricer table n_layers hidden n_experts experts_per_token expert_policy elem_bytes kv_send_bytes is_moe tier tier_blocks tier_block_bytes "
-        "cpu_latency cpu_bytes_per_ns reduce_bytes_per_ns transfer_bytes_per_token async_scheduling "
+        "pricer table offloads pim_channels pim_split n_layers hidden n_experts experts_per_token expert_policy elem_bytes "
+        "kv_send_bytes is_moe tier tier_blocks tier_block_bytes "
+        "cpu_latency cpu_bytes_per_ns reduce_bytes_per_ns transfer_bytes_per_token "
         # state
         "n_running waiting_head waiting_tail n_waiting free_head free_tail n_free n_inflight lead_free next_batch "
         "queued_tokens pending_batch stretching stretch_steps stretch_limit egress_free reserved_tokens idle_before "
@@ -75,8 +76,8 @@ INSTANCE = np.dtype(
         (name, np.float64)
         for name in (
             "tp_bytes_per_ns tp_latency pp_bytes_per_ns pp_latency dp_bytes_per_ns dp_latency pd_bytes_per_ns "
-            "pd_latency spec_acceptance draft_cost step_overhead_ns mixed_overhead_ns request_overhead_ns "
-            "sequence_overhead_ns prompt_token_overhead_ns output_overhead_ns graph_saving_ns"
+            "pd_latency spec_acceptance draft_cost step_overhead_ns mixed_overhead_ns sequence_overhead_ns "
+            "pim_ns_per_token pim_fixed_ns pim_transfer_ns"
         ).split()
     ]
 )
@@ -90,8 +91,8 @@ BATCH = np.dtype(
     )
 )
 
-ITEM = np.dtype(_integers("request tokens prior decoding"))
-"""One request's share of a batch: new tokens, tokens computed before, whether it decodes."""
+ITEM = np.dtype(_integers("request tokens prior decoding epoch"))
+"""One request's share of a batch: new tokens, tokens computed before, whether it decodes, preemptions until then."""
 
 BLOCK = np.dtype(_integers("users hash next previous"))
 """One KV block: requests that hold it, dense hash id (-1 none), neighbours in the free list."""
@@ -115,7 +116,8 @@ WORLD = np.dtype(
     _integers(
         # clock and counts of a run
         "now next_arrival n_requests n_static n_released n_done n_rejected heap_size n_events n_log log_overflow "
-        "rotation_new rotation_decode random compat tick_ns policy asked answer closed_loop bucket_ns "
+        "rotation_new rotation_decode random compat tick_ns policy asked answer closed_loop bucket_ns request_overhead_ns "
+        "last_gap last_bin "
         # addresses of this record and of the two compiled callbacks (`kernels.calls`)
         "self launcher pricer"
     )
@@ -134,10 +136,12 @@ WORLD = np.dtype(
     + fields("token_ns log", 1)
     # (instances, intervals), (instances, bins)
     + fields("bucket gaps", 2)
-    # next event of each instance; residue lists; batches that start together; (instances, stages) when a stage is free; end of the
+    # next event of each instance; residue lists; batches that start together; (instances, stages) when a stage is free;
+    # (instances, layers with weights) when they have come from another memory, ns after a step's start; end of the
     # host memory's last transaction per node; clock, link and scratch of each rank
     + fields("event scratch members", 1)
     + fields("stage_free", 2)
+    + fields("weight_ready", 2)
     + fields("node_free rank_clock rank_link ring_scratch", 1)
     # pricing: operator tables; input and derived records and (instances, operators, columns) coefficients of the
     # step kernel; (instances, sequences, contexts) decode steps already priced; scratch
@@ -169,6 +173,7 @@ events = view("event", np.int64)
 scratch = view("scratch", np.int64)
 members = view("members", np.int64)
 stage_free = view("stage_free", np.int64, 2)
+weight_ready = view("weight_ready", np.int64, 2)
 node_free = view("node_free", np.int64)
 rank_clock = view("rank_clock", np.int64)
 rank_link = view("rank_link", np.int64)

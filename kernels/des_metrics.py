@@ -23,8 +23,14 @@ def gap_bin(gap_ns):
 
 @internal
 def count_gap(w, i, gap_ns, n):
-    """Add `n` gaps between tokens to the histogram of instance `i`."""
-    gaps(w)[i, gap_bin(gap_ns)] += n
+    """Add `n` gaps between tokens to the histogram of instance `i`.
+
+    Most requests of a step share one gap: the bin of the last one is kept.
+    """
+    if gap_ns != w.last_gap:
+        w.last_gap = gap_ns
+        w.last_bin = gap_bin(gap_ns)
+    gaps(w)[i, w.last_bin] += n
 
 
 @kernel

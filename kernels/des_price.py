@@ -12,12 +12,15 @@ from kernels.des_layout import (
     coefficients,
     derived,
     instances,
+    items,
     members,
     memo,
     parts,
+    requests,
     stage_free,
     world_at,
 )
+from kernels.des_offload import offloaded_step_ns, pim_attention_ns
 from kernels.des_tier import recall_ns
 from kernels.jit import internal
 from kernels.step import step_us
@@ -136,9 +139,39 @@ def run_stages(w, b, now, step_ns):
 
 
 @internal
-def look_up_attention(w, b):
-    """Attention of one layer for batch `b`, from the tables."""
+def prompt_attention_ns(w, b):
+    """Attention of one layer for the prompts of batch `b`: requests before their first token."""
     batch = batches(w)[b]
+    inst = instances(w)[batch.instance]
+    first = inst.item_base + (b - inst.batch_base) * inst.running_cap
+    chunk, prior, single, single_prior = 0, 0, 0, 0
+    for j in range(batch.n_items):
+        item = items(w)[first + j]
+        if requests(w)[item.request].initial == 0:
+            continue
+        if item.tokens > 1:
+            chunk += item.tokens
+            prior += item.prior
+        else:
+            single += 1
+            single_prior += item.prior
+    return batch_attention_ns(
+        all_tables(w)[0], inst.table, chunk, prior, single, single_prior, single_prior, single_prior
+    )
+
+
+@internal
+def look_up_attention(w, b):
+    """Attention of one layer for batch `b`, from the tables; decode in memory channels where the instance has them.
+
+    There, prompts are priced on the accelerator alone, before or after the channels' work.
+    """
+    batch = batches(w)[b]
+    inst = instances(w)[batch.instance]
+    if inst.pim_channels > 0 and batch.dummy == 0:
+        prompt_ns = prompt_attention_ns(w, b)
+        batch.attention_ns = prompt_ns + pim_attention_ns(w, b)
+        return
     batch.attention_ns = batch_attention_ns(
         all_tables(w)[0],
         instances(w)[batch.instance].table,
@@ -158,7 +191,12 @@ def launch_by_tables(w, wave, n_members, now):
         look_up_attention(w, wave[m])
     batch = batches(w)[wave[0]]
     lead = instances(w)[batch.instance]
-    if n_members == 1 and is_single_rank(w, lead):
+    if n_members == 1 and lead.offloads == 1:
+        batch.end = now + offloaded_step_ns(
+            w, lead, batch.instance, batch.tokens, batch.seqs, batch.attention_ns
+        )
+        batch.stage0_end = batch.end
+    elif n_members == 1 and is_single_rank(w, lead):
         batch.end = now + single_rank_step_ns(w, lead, batch.tokens, batch.seqs, batch.attention_ns)
         batch.stage0_end = batch.end
     else:

@@ -39,7 +39,7 @@ def next_arrival_ns(w):
     """When the next request arrives, NEVER if none is due to."""
     time = NEVER
     if w.next_arrival < w.n_static:
-        time = requests(w)[w.next_arrival].arrival
+        time = requests(w)[w.next_arrival].arrival + w.request_overhead_ns
     if w.heap_size > 0 and heap(w)[0, 0] < time:
         time = heap(w)[0, 0]
     return time
@@ -49,7 +49,8 @@ def next_arrival_ns(w):
 def heap_first(w):
     """Whether the next arrival is a released request rather than the next of the trace."""
     return w.heap_size > 0 and (
-        w.next_arrival >= w.n_static or heap(w)[0, 0] < requests(w)[w.next_arrival].arrival
+        w.next_arrival >= w.n_static
+        or heap(w)[0, 0] < requests(w)[w.next_arrival].arrival + w.request_overhead_ns
     )
 
 
@@ -177,6 +178,8 @@ def why_impossible(w, inst, r):
     if 0 < inst.max_len < total:
         return TOO_LONG_FOR_CONTEXT
     held = total - 1 if inst.role != PREFILL else req.isl
+    if inst.spec_tokens > 0:
+        held += 1
     if ceil_div(held, inst.block_size) > inst.n_blocks or 0 < inst.kv_pool_tokens < total:
         return TOO_LONG_FOR_POOL
     if inst.chunked == 0 and req.isl > inst.budget and inst.threshold == 0:

@@ -101,6 +101,7 @@ def add_item(w, inst, b, r, n_tokens, decoding):
     item.tokens = n_tokens
     item.prior = prior
     item.decoding = decoding
+    item.epoch = req.preemptions
     batch.n_items += 1
     batch.tokens += n_tokens
     batch.seqs += 1
@@ -123,7 +124,7 @@ def wanted_tokens(inst, req, budget):
     """Tokens that a running request may take this step (drafts included while it decodes)."""
     need = req.reached - req.computed
     if need == 1 and inst.spec_tokens > 0 and req.initial == 0:
-        return min(1 + min(inst.spec_tokens, req.isl + req.osl - req.reached), budget)
+        return min(1 + min(inst.spec_tokens, req.isl + req.osl - req.reached - 1), budget)
     if 0 < inst.threshold < need:
         need = inst.threshold
     return min(need, budget)
@@ -172,7 +173,8 @@ def try_admit(w, inst, b, budget):
     k = need
     if 0 < inst.threshold < k:
         k = inst.threshold
-    if inst.chunked == 0 and k > budget:
+    # a resumed request may have grown beyond the budget: it must not wait for ever
+    if inst.chunked == 0 and k > budget and (req.preemptions == 0 or budget < inst.budget):
         return 0
     k = min(k, budget)
     if k <= 0:
@@ -240,8 +242,8 @@ def schedule(w, i, now):
         left = serve_running(w, inst, b, inst.budget, True)
         if left > 0:
             admit(w, inst, b, left)
-        if batch.n_items == 0 and left >= 0:
-            serve_running(w, inst, b, inst.budget, False)
+        if batch.n_items == 0:
+            left = min(left, serve_running(w, inst, b, inst.budget, False))
     else:
         left = serve_running(w, inst, b, inst.budget, False)
         if left > 0:

@@ -148,7 +148,9 @@ def settle(w, i, b):
     take_blocks(w, inst, b, extra)
     first = first_item(inst, b)
     for j in range(batch.n_items):
-        req = requests(w)[items(w)[first + j].request]
+        item = items(w)[first + j]
+        item.prior += extra
+        req = requests(w)[item.request]
         req.computed += extra
         req.reached += extra
         req.generated += extra

@@ -127,7 +127,11 @@ def _ours(p: argparse.ArgumentParser) -> None:
     for flag, unit, text in (
         ("--step-overhead-us", "us", "host time of every engine step that the device does not hide"),
         ("--mixed-step-overhead-us", "us", "further host time of a step with prompt tokens"),
-        ("--sequence-overhead-us", "us", "further host time of a step per sequence in it"),
+        (
+            "--sequence-overhead-us",
+            "us",
+            "further host time of a step per sequence in it (default: 2 with operator profiles, else inside the step model)",
+        ),
         ("--request-overhead-ms", "ms", "host time of a request before it can be scheduled"),
     ):
         host.add_argument(flag, type=_positive(flag), default=None, metavar=unit.upper(), help=text)

@@ -25,6 +25,7 @@ from sweep.simulate.cluster import (
     InstanceConfig,
     topology,
 )
+from sweep.simulate.offload import pim_memory, pim_settings, weight_arrivals
 from sweep.simulate.shape import ModelShape, kv_blocks, weight_bytes_per_gpu
 from sweep.simulate.world import UNLIMITED, Instance
 
@@ -213,6 +214,14 @@ def _record(
     }
 
 
+def any_pim(cluster: ClusterConfig, defaults: Defaults) -> bool:
+    """Whether some instance offloads attention: host memory then has the channels' bandwidth everywhere."""
+    return any(
+        one.overrides.get("enable_attn_offloading", defaults.enable_attn_offloading)
+        for one in cluster.instances
+    )
+
+
 def build_instance(
     cluster: ClusterConfig, index: int, defaults: Defaults, pricing: Pricing, profiles: dict[Any, Profile]
 ) -> Built:
@@ -251,6 +260,12 @@ def build_instance(
     )
     links = _links(cluster, config)
     cpu = cluster.nodes[0].cpu
+    pim: dict[str, Any] = {}
+    if any_pim(cluster, defaults):
+        cpu, channels, kind = pim_memory(cluster, 0)
+        if flags["enable_attn_offloading"]:
+            pim = pim_settings(shape, config.tp, elem_bytes, cpu, channels, kind)
+    arrivals = weight_arrivals(cluster, config, shape, elem_bytes)
     settings: dict[str, Any] = {
         "max_seqs": flags["max_num_seqs"] or UNLIMITED,
         "budget": min(flags["max_num_batched_tokens"] or shape.max_position, shape.max_position),
@@ -282,10 +297,14 @@ def build_instance(
         "cpu_latency": int(cpu.latency),
         "cpu_bytes_per_ns": int(cpu.bandwidth),
         "reduce_bytes_per_ns": int(config.memory.bandwidth),
+        "offloads": int(bool(arrivals)),
         **links,
+        **pim,
         **dict(pricing.extra),
     }
-    instance = Instance(settings, labels={"model": config.model_name, "hardware": config.hardware})
+    if (arrivals or pim) and not pricing.profiles:
+        raise UserError("offloading is priced by operator profiles: give --operator-profiles", file=file)
+    instance = Instance(settings, weight_ready=arrivals)
     if pricing.profiles:
         key = (config.hardware, config.model_name, _variant(dtype, flags["kv_cache_dtype"]), config.tp)
         if key not in profiles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -71,7 +71,7 @@ class Instance:
     record: NDArray[Any] | None = None
     derived: NDArray[Any] | None = None
     coefficients: NDArray[np.float64] | None = None
-    labels: dict[str, str] = field(default_factory=dict)
+    weight_ready: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class RunOptions:
     bucket_ns: int = 1_000_000_000
     first_alarm_ns: int = 1_000_000_000
     pools: tuple[tier.Pool, ...] = ()
+    request_overhead_ns: int = 0
 
 
 def hash_blocks(requests: Requests, sizes: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -210,6 +211,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         members=np.zeros(n_inst, np.int64),
         scratch=np.zeros(max(sizes) + cap, np.int64),
         stage_free=np.zeros((n_inst, int(inst["pp"].max())), np.int64),
+        weight_ready=_weight_ready(instances),
         node_free=np.zeros(int(inst["node"].max()) + 1, np.int64),
         rank_clock=np.zeros(ranks, np.int64),
         rank_link=np.zeros(ranks, np.int64),
@@ -241,6 +243,7 @@ def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
     first["random"] = options.seed * 1_000_003
     first["tick_ns"] = NS_PER_MS
     first["bucket_ns"] = options.bucket_ns
+    first["request_overhead_ns"] = options.request_overhead_ns
     return clock
 
 
@@ -248,6 +251,15 @@ def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:
 def _step_pricer() -> Any:
     """The step model as a compiled callback; only simulations that it prices pay for loading it."""
     return des_price.step_pricer(record_dtype())
+
+
+def _weight_ready(instances: list[Instance]) -> NDArray[np.int64]:
+    """Arrival of offloaded weights, one row per instance."""
+    width = max(len(one.weight_ready) for one in instances)
+    out = np.zeros((len(instances), width), np.int64)
+    for i, one in enumerate(instances):
+        out[i, : len(one.weight_ready)] = one.weight_ready
+    return out
 
 
 def _memo_rows(instances: list[Instance], cap: int) -> int:

@@ -1,0 +1,88 @@
+"""Weights in another memory, and decode attention in processing-in-memory channels (specification section 16).
+
+Weights: every layer whose weights lie elsewhere loads them once per step. All loads are issued at the start, in
+layer order, one at a time per device; a layer waits for its own. When they are there is the same in every step.
+
+Memory-side attention: each decoding request is cut in `split` pieces that go to the least loaded channels, longest
+prompt first; a channel works through its pieces, a piece takes latency(prompt) + transfer.
+"""
+
+import numpy as np
+
+from kernels.des_graph import host_ns, linear_ns, sequence_ns
+from kernels.des_layout import batches, instances, items, requests, weight_ready
+from kernels.jit import internal
+from kernels.tables import (
+    ACT_FN,
+    DOWN_PROJ,
+    EMBEDDING,
+    FINAL_LAYERNORM,
+    GATE_UP_PROJ,
+    LAYERNORM,
+    LM_HEAD,
+    O_PROJ,
+    QK_NORM,
+    QKV_PROJ,
+    ROTARY_EMB,
+    SAMPLER,
+)
+
+LOADS_PER_LAYER = 6
+"""Layers with weights in a dense block: norm, qkv, output projection, norm, gate and up, down."""
+
+
+@internal
+def offloaded_step_ns(w, inst, i, n_tokens, n_seqs, attention_ns):
+    """A step on one rank of a dense model whose weights come from elsewhere, host transfers included."""
+    ready = weight_ready(w)[i]
+    ln = linear_ns(w, inst, LAYERNORM, n_tokens)
+    to_output = (
+        linear_ns(w, inst, QK_NORM, n_tokens) + linear_ns(w, inst, ROTARY_EMB, n_tokens) + attention_ns
+    )
+    now = max(host_ns(inst, n_tokens), ready[0]) + linear_ns(w, inst, EMBEDDING, n_tokens)
+    k = 1
+    for _ in range(inst.n_layers):
+        now = max(now, ready[k]) + ln
+        now = max(now, ready[k + 1]) + linear_ns(w, inst, QKV_PROJ, n_tokens) + to_output
+        now = max(now, ready[k + 2]) + linear_ns(w, inst, O_PROJ, n_tokens)
+        now = max(now, ready[k + 3]) + ln
+        now = max(now, ready[k + 4]) + linear_ns(w, inst, GATE_UP_PROJ, n_tokens)
+        now += linear_ns(w, inst, ACT_FN, n_tokens)
+        now = max(now, ready[k + 5]) + linear_ns(w, inst, DOWN_PROJ, n_tokens)
+        k += LOADS_PER_LAYER
+    now = max(now, ready[k]) + linear_ns(w, inst, FINAL_LAYERNORM, n_tokens)
+    now = (
+        max(now, ready[k + 1]) + sequence_ns(w, inst, LM_HEAD, n_seqs) + sequence_ns(w, inst, SAMPLER, n_seqs)
+    )
+    return now + host_ns(inst, n_tokens)
+
+
+@internal
+def piece_ns(inst, prompt):
+    """One piece of a request's attention on one channel."""
+    return int(inst.pim_ns_per_token * prompt + inst.pim_fixed_ns) + int(inst.pim_transfer_ns)
+
+
+@internal
+def pim_attention_ns(w, b):
+    """Memory-side attention of one layer for the decoding requests of batch `b` (those past their first token)."""
+    batch = batches(w)[b]
+    inst = instances(w)[batch.instance]
+    first = inst.item_base + (b - inst.batch_base) * inst.running_cap
+    prompts = np.empty(batch.n_items, np.int64)
+    n = 0
+    for j in range(batch.n_items):
+        req = requests(w)[items(w)[first + j].request]
+        if req.initial == 0:
+            prompts[n] = -req.isl
+            n += 1
+    prompts = np.sort(prompts[:n])
+    load = np.zeros(inst.pim_channels, np.int64)
+    busy = np.zeros(inst.pim_channels, np.int64)
+    for j in range(n):
+        prompt = -prompts[j]
+        for _ in range(inst.pim_split):
+            channel = np.argmin(load)
+            load[channel] += prompt
+            busy[channel] += piece_ns(inst, prompt)
+    return busy.max()
