@@ -184,6 +184,18 @@ def write_outputs(
         keep_inputs(path(root), outcome, built, cluster, text=options.save_trace_text)
 
 
+def warn_inert(options: argparse.Namespace, cluster: ClusterConfig) -> None:
+    """Say which settings of this run change nothing."""
+    flags = {
+        "--enable-local-offloading": options.enable_local_offloading,
+        "--enable-sub-batch-interleaving": options.enable_sub_batch_interleaving,
+        "power": any(node.power for node in cluster.nodes),
+    }
+    for name, given in flags.items():
+        if given:
+            print(f"servesweep simulate: {name} is read and checked, and changes no result", file=sys.stderr)
+
+
 def run(options: argparse.Namespace) -> int:
     """Simulate as the command line says. Raises UserError for what a person got wrong."""
     run_id = options.run_id or f"run_{int(time.time() * 1e6)}_{os.getpid()}"
@@ -192,6 +204,7 @@ def run(options: argparse.Namespace) -> int:
         from sweep.simulate.network import with_simulated_links
 
         cluster = with_simulated_links(cluster)
+    warn_inert(options, cluster)
     built = build_instances(cluster, defaults_of(options), pricing_of(options))
     requests = load_requests(options, len(built))
     if options.log_level != "WARNING":

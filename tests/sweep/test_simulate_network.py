@@ -1,6 +1,7 @@
 """`servesweep simulate --network-backend ns3`: link figures replaced by what ns-3 times over them."""
 
 import importlib.util
+import sys
 
 import pytest
 
@@ -26,7 +27,7 @@ def links(monkeypatch):
 
 
 def cluster(monkeypatch, sizes):
-    monkeypatch.setattr("sweep.simulate.network.topology", lambda _: sizes)
+    monkeypatch.setattr(sys.modules[with_simulated_links.__module__], "topology", lambda _: sizes)
     return ClusterConfig("c.json", [], [], [16.0, 4.0], [20_000.0, 100_000.0])
 
 
