@@ -35,7 +35,7 @@ $(TOOLS): $(PROGRAM)
 	@touch $@
 
 sweep: setup  ## the main job: the default grid, its Pareto plots and report, and its best candidates simulated
-	@$(BIN)/servesweep sweep des.top=14
+	@$(BIN)/servesweep sweep des.top=4
 
 simulate: setup  ## simulate one deployment request by request
 	@$(BIN)/servesweep simulate
