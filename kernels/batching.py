@@ -15,6 +15,8 @@ from kernels.speculation import draft_us, tokens_per_step
 from kernels.step import step_us
 
 MAX_WAVES = 12
+SLIP = 0.1
+"""Spread of decode times over requests of equal length in engines that mix: measured clients lose lockstep."""
 BRIDGE = 0.15
 """Variance of a closed loop's backlog near saturation over that of an open queue: matched to request-by-request runs."""
 
@@ -153,13 +155,13 @@ def follow_waves(
     `clients` requests in flight, `total_requests` in all; `spread_us` width of one request's decode time over requests,
     `steps_us` its decode time undisturbed in steps of `step_us`. A prompt takes `alone` us by itself, one leaves per
     `full` us when they queue (`burst` in the opening), `bunch` of them with one step, and each costs every decoding
-    request `extra_alone` or `extra_full` us. Lengths that spread by less than a step keep requests in lockstep:
-    bunches that started together end together, whole waves where prefill is exclusive.
+    request `extra_alone` or `extra_full` us. Where prefill is exclusive, lengths that spread by less than a step keep
+    whole waves in lockstep; engines that mix lose it, because replacements reach them one by one.
     """
     waves = max(1.0, total_requests / clients)
     n_waves = int(min(MAX_WAVES, np.ceil(waves)))
     bunch = min(bunch, clients)
-    lockstep = spread_us < step_us
+    lockstep = exclusive and spread_us < step_us
     opening = 0.5 * (clients + bunch) * burst
     ttft_sum = 0.0
     decode_sum = 0.0
@@ -173,14 +175,12 @@ def follow_waves(
         # half of the own wave still prefills after a request started, half of the next one before it ends
         others = 0.5 * (clients - 1.0) if last and waves <= MAX_WAVES else clients - 1.0
         crowd = 1.0
-        if wave == 0 or (lockstep and exclusive):
+        if wave == 0 or lockstep:
             ttft = opening
-        elif lockstep:
-            ttft = max(alone, bunch * full if bunch > 1.0 else min(1.5, 0.5 + 0.5 * clients) * full)
         else:
             ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
             crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
-        if lockstep and exclusive:
+        if lockstep:
             others = 0.5 * (clients - bunch)
         stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
         decode = steps_us + stall
@@ -213,7 +213,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
     ttft, decode, mixed_share = follow_waves(
         clients,
         total_requests,
-        spread * steps * pure,
+        (spread if exclusive else max(spread, SLIP)) * steps * pure,
         steps * pure,
         pure,
         max(1.0, 1.0 / burst_share),
