@@ -2,41 +2,40 @@
 
 import numpy as np
 
-from kernels.jit import kernel
+from kernels.jit import inlined, kernel
 from kernels.moe import distinct_experts
+
+EXACT_RANKS = 16
+TAIL_SEGMENTS = 12
+
+
+@inlined
+def popularity_segment(i, n_experts):
+    """(experts, rank) of segment i of a popularity law: the first ranks one by one, the tail in log-spaced segments."""
+    if i < EXACT_RANKS:
+        return (1.0, i + 1.0) if i < n_experts else (0.0, 1.0)
+    if n_experts <= EXACT_RANKS:
+        return 0.0, 1.0
+    start = EXACT_RANKS + 0.5
+    growth = np.log((n_experts + 0.5) / start) / TAIL_SEGMENTS
+    low = start * np.exp(growth * (i - EXACT_RANKS))
+    high = low * np.exp(growth)
+    return high - low, np.sqrt(low * high)
 
 
 @kernel
 def zipf_distinct(tokens, experts_per_token, n_experts, skew):
-    """Expected distinct experts under Zipf popularity p_i ~ i^-s: sum over i of 1 - (1 - p_i)^(T K).
-
-    The sum over experts is taken at 16 log-spaced ranks (trapezoid in log rank): within 1 % of the exact sum.
-    """
+    """Expected distinct experts under Zipf popularity p_i ~ i^-s: sum over i of 1 - (1 - p_i)^(T K)."""
     draws = tokens * experts_per_token
-    n_points = 17
     harmonic = 0.0
-    total = 0.0
-    log_last = np.log(n_experts)
-    for pass_number in range(2):
-        previous_rank = 0.5
-        acc = 0.0
-        for i in range(n_points):
-            rank_end = np.exp(log_last * (i + 1) / n_points)
-            rank_end = min(n_experts, max(rank_end, previous_rank + 0.5)) if i < n_points - 1 else n_experts
-            width = rank_end - previous_rank + (0.5 if i == n_points - 1 else 0.0)
-            if width > 0.0:
-                middle = np.sqrt(max(previous_rank, 0.5) * rank_end)
-                weight = middle**-skew
-                if pass_number == 0:
-                    acc += weight * width
-                else:
-                    acc += width * (1.0 - (1.0 - min(1.0, weight / harmonic)) ** draws)
-            previous_rank = max(previous_rank, rank_end)
-        if pass_number == 0:
-            harmonic = acc
-        else:
-            total = acc
-    return min(total, n_experts, draws)
+    for i in range(EXACT_RANKS + TAIL_SEGMENTS):
+        width, rank = popularity_segment(i, n_experts)
+        harmonic += width * rank**-skew
+    distinct = 0.0
+    for i in range(EXACT_RANKS + TAIL_SEGMENTS):
+        width, rank = popularity_segment(i, n_experts)
+        distinct += width * (1.0 - (1.0 - min(1.0, rank**-skew / harmonic)) ** draws)
+    return distinct
 
 
 @kernel

@@ -42,6 +42,9 @@ def coefficients_for(fidelity: str, hardware: tuple[str, ...] | None = None) -> 
 
 
 def _fitted(names: tuple[str, ...]) -> Coefficients:
+    from sweep.catalog.engine_layer import apply_engine_layer
     from sweep.catalog.fitted import load_fitted
 
-    return load_fitted(names).coefficients
+    table = load_fitted(names).coefficients.copy()
+    apply_engine_layer(table, names)
+    return table

@@ -15,6 +15,7 @@ from kernels.layout import BOUND_NAMES
 from kernels.reasons import KV_BELOW_ONE_REQUEST, OK, WEIGHTS_DO_NOT_FIT
 from kernels.reasons import TEXT as REASONS
 from sweep.catalog.checkpoints import loaded_checkpoint
+from sweep.catalog.engine_layer import interval
 from sweep.catalog.hardware import hardware_index, resolve_hardware
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
@@ -273,11 +274,43 @@ def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
     for name in OUT_COLUMNS:
         column = np.where(invalid, np.nan, results[name])
         columns[name] = pl.Series(column, nan_to_null=True)
+    columns |= _intervals(frame, results, status)
     columns["weights_gib"] = columns["weights_gib_per_gpu"]
     columns["over_ceiling"] = np.where(invalid, False, results["over_ceiling"] > 0)
     bound = results["bound"]
     columns["bound"] = [None if np.isnan(b) else BOUND_NAMES[int(b)] for b in bound]
     return pl.DataFrame(columns)
+
+
+def _intervals(
+    frame: pl.DataFrame, results: npt.NDArray[Any], status: npt.NDArray[np.str_]
+) -> dict[str, object]:
+    """p10 and p90 of each estimate of latency, and how near measurements stand (`support`)."""
+    frame = frame.rename({k: v for k, v in ALIASES.items() if k in frame.columns and v not in frame.columns})
+    names = ("ttft_ms_p10", "ttft_ms_p90", "tpot_ms_p10", "tpot_ms_p90")
+    bounds = np.full((frame.height, 4), np.nan)
+    support: list[str | None] = [None] * frame.height
+    for i, row in enumerate(frame.iter_rows(named=True)):
+        if status[i] != "ok":
+            continue
+        engine = (_text(row.get("backend")) or "vllm").lower()
+        found = interval(
+            resolve_model(str(row["model"])).name,
+            resolve_hardware(str(row["hardware"])).name,
+            ENGINE_ALIASES.get(engine, engine),
+        )
+        ttft, tpot = results["ttft_ms"][i], results["tpot_ms"][i]
+        bounds[i] = (
+            ttft * found.ttft_p10,
+            ttft * found.ttft_p90,
+            tpot * found.tpot_p10,
+            tpot * found.tpot_p90,
+        )
+        support[i] = found.support
+    columns: dict[str, object] = {
+        name: pl.Series(bounds[:, j], nan_to_null=True) for j, name in enumerate(names)
+    }
+    return columns | {"support": support}
 
 
 def run(source: Path, target: Path, fidelity: str = "fitted") -> int:
