@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup tools sweep simulate nightly test test-long lint format bench notebooks clean
+.PHONY: help setup tools sweep simulate test test-long lint format bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -26,7 +26,7 @@ $(PROGRAM): pyproject.toml
 	@$(PIP) --editable .
 	@touch $@
 
-tools: $(TOOLS)  ## add what tests, linting, notebooks and calibration need
+tools: $(TOOLS)  ## add what tests, linting and calibration need
 	@:
 
 $(TOOLS): $(PROGRAM)
@@ -39,9 +39,6 @@ sweep: setup  ## the main job: the default grid, its Pareto plots and report, an
 
 simulate: setup  ## simulate one deployment request by request
 	@$(BIN)/servesweep simulate
-
-nightly: setup  ## the nightly planning job, on its built-in traffic
-	@$(BIN)/servesweep nightly job=default
 
 test: tools  ## the tests (minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not long'
@@ -60,9 +57,6 @@ format: tools  ## rewrite the files as the linter wants them
 
 bench: setup  ## rows, steps and requests per second on this machine
 	@$(BIN)/servesweep bench
-
-notebooks: tools  ## run the notebooks
-	@$(BIN)/python -m pytest --nbmake notebooks
 
 clean:  ## remove .venv and caches (results stay)
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,14 +24,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "collectives": ("sweep.verbs.collectives", "a table of collectives in, their times out"),
     "workload": ("sweep.verbs.workload", "what a trace contains, and a synthetic workload fitted to it"),
     "plan": ("sweep.verbs.plan", "the smallest or cheapest fleet that meets an SLO for a demand"),
-    "nightly": ("sweep.verbs.nightly", "the unattended capacity-planning job"),
     "calibrate": ("sweep.verbs.calibrate", "fit efficiencies and overheads to measured data"),
     "validate": ("sweep.verbs.validate", "score the model against measured data"),
-    "anchor": (
-        "sweep.verbs.anchor",
-        "the benchmark command to run on real hardware, and its result read back",
-    ),
-    "export": ("sweep.verbs.export", "launch commands and manifests of a chosen deployment"),
     "flags": ("sweep.verbs.flags", "every input: meaning, unit, default, what it moves"),
     "bench": ("sweep.verbs.bench", "how fast this machine evaluates and simulates"),
 }
@@ -40,17 +34,10 @@ VERBS: dict[str, tuple[str, str]] = {
 EXIT_FAULT, EXIT_INPUT, EXIT_NO_ANSWER = 1, 2, 3
 
 
-def available() -> dict[str, tuple[str, str]]:
-    """Verbs whose module is installed."""
-    from importlib.util import find_spec
-
-    return {verb: entry for verb, entry in VERBS.items() if find_spec(entry[0]) is not None}
-
-
 def usage() -> str:
     """Help of the program as a whole."""
     lines = ["usage: servesweep [VERB] [arguments]", ""]
-    lines += [f"  {verb:12s} {text}" for verb, (_, text) in available().items()]
+    lines += [f"  {verb:12s} {text}" for verb, (_, text) in VERBS.items()]
     lines += [
         "",
         "servesweep VERB --help says more. Without a verb the arguments are sweep overrides, for example",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.cli import available
+from sweep.cli import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_a_line_of_the_readme_works_in_an_empty_folder(
 
 def test_every_verb_is_in_the_readme() -> None:
     shown = " ".join(LINES)
-    missing = [verb for verb in available() if verb != "sweep" and f"servesweep {verb}" not in shown]
+    missing = [verb for verb in VERBS if verb != "sweep" and f"servesweep {verb}" not in shown]
     assert missing == []
 
 

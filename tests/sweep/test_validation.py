@@ -1,0 +1,68 @@
+"""Scoring against measured tables: the right figures, per slice, and tables that hold none refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sweep.errors import UserError
+from sweep.points import price_points
+from sweep.validation import figures, parity_plot, score, validate
+
+ROWS = [
+    {
+        "id": f"r{c}",
+        "model": "llama_3_1_8b",
+        "hardware": hw,
+        "backend": "vllm",
+        "isl": 1024,
+        "osl": 256,
+        "concurrency": c,
+    }
+    for hw in ("h100_sxm", "h200_sxm")
+    for c in (4, 16, 64)
+]
+
+
+def measured(factor: float) -> pl.DataFrame:
+    """A table whose measured figures are the model's own times `factor`."""
+    frame = pl.DataFrame(ROWS).with_columns(pl.concat_str("hardware", "id").alias("id"))
+    answer = price_points(frame)
+    return frame.with_columns(
+        (answer["ttft_ms"] * factor).alias("measured_ttft_ms"),
+        (answer["tpot_ms"] * factor).alias("measured_tpot_ms"),
+    )
+
+
+def test_an_estimate_twice_too_low_scores_fifty_percent_in_every_slice():
+    for figure in figures(measured(2.0), "fitted"):
+        scores = score(figure)
+        assert scores["median_abs_percent"].to_list() == pytest.approx([50.0] * scores.height)
+        assert scores["signed_percent"].to_list() == pytest.approx([-50.0] * scores.height)
+        assert {"all", "hardware=h100_sxm", "backend=vllm"} <= set(scores["slice"])
+
+
+def test_own_figures_lie_inside_their_interval():
+    for figure in figures(measured(1.0), "fitted"):
+        assert score(figure)["in_interval"].to_list() == [1.0] * score(figure).height
+
+
+def test_a_table_without_measured_figures_is_refused(tmp_path: Path):
+    pl.DataFrame(ROWS).write_csv(tmp_path / "plain.csv")
+    with pytest.raises(UserError, match="holds no figure"):
+        validate([tmp_path / "plain.csv"])
+
+
+def test_the_parity_plot_is_written(tmp_path: Path):
+    parity_plot(figures(measured(1.3), "fitted"), tmp_path / "parity.png")
+    assert (tmp_path / "parity.png").stat().st_size > 10_000
+
+
+def test_measured_tables_are_scored_whole(shared: Path):
+    scores = validate([shared / "measured" / "silicon_dev.csv", shared / "measured" / "amd_dev.csv"])
+    whole = scores.filter(pl.col("slice") == "all")
+    assert whole["coverage"].min() > 0.98
+    tpot = whole.filter(pl.col("figure") == "tpot_ms")
+    assert tpot["median_abs_percent"].max() < 15.0
