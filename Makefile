@@ -34,8 +34,8 @@ $(TOOLS): $(PROGRAM)
 	@$(PIP) --editable '.[dev,report]'
 	@touch $@
 
-sweep: setup  ## the main job: the default grid, its Pareto plots and report, and its best candidates simulated
-	@$(BIN)/servesweep sweep des.top=4
+sweep: setup  ## the main job: the default grid, its Pareto plots and its report
+	@$(BIN)/servesweep sweep
 
 simulate: setup  ## simulate one deployment request by request
 	@$(BIN)/servesweep simulate
