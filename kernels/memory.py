@@ -13,6 +13,7 @@ of all.
 import numpy as np
 
 from kernels import reasons
+from kernels.auto import given
 from kernels.engines import TRTLLM, memory_fraction
 from kernels.jit import inlined, kernel
 from kernels.kv_cache import kv_capacity
@@ -27,6 +28,11 @@ from kernels.reserves import (
 from kernels.stages import FIRST, LAST, MIDDLE, stage_exists, stage_layers
 from kernels.units import GIB
 from kernels.weights import stage_weights
+
+HIGHEST_FRACTION = 0.97
+"""Memory fraction to which a default is raised at most: a context and fragmentation need the rest."""
+FRACTION_MARGIN = 0.02
+"""What a raised fraction leaves above the smallest that holds one request."""
 
 
 @inlined
@@ -113,11 +119,16 @@ def memory_account(p, d):
     """Fill the byte and capacity columns of `d`; `d.reason` says whether one longest request fits.
 
     Reads the shard widths, formats, parameter counts and scheduler settings that `kernels.resolve` derived before.
+    A fraction that is not given is the engine's default, raised where only more holds one longest request: people
+    who run DeepSeek-R1 on four B200 do so.
     """
     d.memory_fraction = memory_fraction(p)
     stage = tightest_stage(p, d)
     stage_account(stage, p, d)
     d.min_memory_fraction = smallest_fraction(p, d)
+    if not given(p.gpu_memory_utilization) and d.memory_fraction < d.min_memory_fraction <= HIGHEST_FRACTION:
+        d.memory_fraction = min(HIGHEST_FRACTION, d.min_memory_fraction + FRACTION_MARGIN)
+        stage_account(stage, p, d)
     d.kv_capacity_tokens_total = d.kv_capacity_tokens * p.attention_dp
     d.kv_offload_tokens = offload_tokens(p, d)
     d.reason = memory_reason(p, d) if p.enforce_memory > 0.0 else reasons.OK

@@ -31,7 +31,8 @@ def dumped(grid: Grid, extra: dict[str, Any]) -> bytes:
         "base": _base(grid),
         "axes": [_axis(axis) for axis in grid.axes],
     }
-    return yaml.safe_dump(content, sort_keys=False, width=120).encode()
+    text: str = yaml.safe_dump(content, sort_keys=False, width=120)
+    return text.encode()
 
 
 def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
