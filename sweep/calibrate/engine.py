@@ -123,7 +123,7 @@ class Layout:
         for i, pair in enumerate(self.pairs):
             logs[pair] = logs[pair.split(".")[1]] + rows[1 + len(self.engines) + i]
         return {
-            name: {term.name: float(term.prior * np.exp(v)) for term, v in zip(TERMS, values, strict=True)}
+            name: {term.name: term.value(v) for term, v in zip(TERMS, values, strict=True)}
             for name, values in logs.items()
         }
 

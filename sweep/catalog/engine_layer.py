@@ -37,13 +37,21 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Term:
-    """One coefficient of the layer: where it acts, its value before any measurement and how far it may move (log)."""
+    """One coefficient of the layer: where it acts, its value before any measurement and how far it may move (log).
+
+    A scale is never below 1: a served token is not faster than its operators, nor than the roofline.
+    """
 
     name: str
     op: int
     column: int
     prior: float
     spread: float
+
+    def value(self, log: float) -> float:
+        """The coefficient at a log distance from its prior."""
+        found = float(self.prior * np.exp(log))
+        return max(1.0, found) if self.name.endswith("_scale") else found
 
 
 TERMS = (

@@ -54,6 +54,10 @@ class Fleet:
             found += self._workers(part)
         return found
 
+    @cached_property
+    def request_overhead_ns(self) -> int:
+        return max(request_overhead_ns(_deployment(self.question, part.row)) for part in self.parts)
+
     def _workers(self, part: Part) -> list[Instance]:
         ranks = int(self.records["attention_dp"][part.row])
         one = instance(self.question, part)
@@ -77,7 +81,10 @@ class Fleet:
         n = int(np.clip(asked, FEWEST_REQUESTS, MOST_REQUESTS))
         requests = traffic(self.question, 0.0 if in_flight else rate, n)
         options = RunOptions(
-            policy=ROUTE_LOAD, closed_loop=in_flight, seed=int(self.question.setting("seed"))
+            policy=ROUTE_LOAD,
+            closed_loop=in_flight,
+            seed=int(self.question.setting("seed")),
+            request_overhead_ns=self.request_overhead_ns,
         )
         outcome = simulate(self.instances, requests, options)
         seen = self._seen_by_clients(outcome)
@@ -85,12 +92,8 @@ class Fleet:
         return replace(point, goodput_per_s=point.achieved_per_s * share_within(seen, slo))
 
     def _seen_by_clients(self, outcome: Outcome) -> Served:
-        """Times on the client's clock: host overhead of a request on top."""
-        was, inst = served(outcome), outcome.world.inst
-        overhead_ns = int(inst["request_overhead_ns"].max())
-        first, finish = (np.where(t >= 0, t + overhead_ns, -1) for t in (was.first_token_ns, was.finish_ns))
-        running = float(inst["running_cap"].sum())
-        return replace(was, first_token_ns=first, finish_ns=finish, max_running=running)
+        """What was served, and how many requests the instances can run."""
+        return replace(served(outcome), max_running=float(outcome.world.inst["running_cap"].sum()))
 
     def _in_flight(self, rate_per_s: float) -> int:
         """Requests in flight of the simulated part where the demand is given so; 0 where it is a rate."""
@@ -205,11 +208,16 @@ def _speculation(p: Any) -> dict[str, Any]:
     }
 
 
+def request_overhead_ns(one: Deployment) -> int:
+    """Host time of a request before its prefill, ns: as given, else fitted."""
+    fitted_us = one.coefficients[OP_HOST, HOST_REQUEST_US]
+    return int(default_to(one.p["request_overhead_ms"] * US_PER_MS, fitted_us) * NS_PER_US)
+
+
 def _role(one: Deployment, part: Part) -> dict[str, Any]:
     """What the instance does, and the hand-over of a prompt's KV cache where pools split the work."""
-    p, d, c = one.p, one.d, one.coefficients
-    overhead_us = default_to(p["request_overhead_ms"] * US_PER_MS, c[OP_HOST, HOST_REQUEST_US])
-    settings = {"role": ROLES[part.role], "request_overhead_ns": float(overhead_us * NS_PER_US)}
+    p, d = one.p, one.d
+    settings: dict[str, Any] = {"role": ROLES[part.role]}
     if part.role == "replica":
         return settings
     n_bytes = max(1.0, float(d["kv_bytes_per_token"]))

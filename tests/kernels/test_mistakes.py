@@ -213,20 +213,21 @@ def test_16_what_fitted_operator_times_contain_is_not_added_again() -> None:
 
 def test_17_a_measured_prefill_rate_moves_the_first_token_only_and_is_clamped() -> None:
     span = {"prefill_rate_lo_tokens": 512, "prefill_rate_hi_tokens": 4096}
-    model = priced({})[0]
-    slow, absurd, worse = swept("prefill_rate_us_per_token", (40.0, 1e5, 1e6), **span)
+    none = {"request_overhead_ms": 0.0}
+    model = priced(none)[0]
+    slow, absurd, worse = swept("prefill_rate_us_per_token", (40.0, 1e5, 1e6), **span, **none)
     assert slow["ttft_ms"] > model["ttft_ms"]
     assert absurd["ttft_ms"] == worse["ttft_ms"] == pytest.approx(3.0 * model["ttft_ms"], rel=1e-6)
     for same in ("tpot_ms", "mixed_share", "tpot_rise", "output_tok_s_per_gpu"):
         assert slow[same] == model[same]
-    assert priced({"prefill_rate_us_per_token": 40.0})[0]["ttft_ms"] == model["ttft_ms"]
+    assert priced({"prefill_rate_us_per_token": 40.0, **none})[0]["ttft_ms"] == model["ttft_ms"]
 
 
 def test_18_a_split_deployment_is_as_fast_as_its_slower_pool_and_hands_over_once() -> None:
     pools = {"disaggregate": True, "isl": 4096, "osl": 64, "concurrency": 256}
-    one, two, eight = swept("prefill_replicas", (1, 2, 8), **pools)
+    one, two, many = swept("prefill_replicas", (1, 2, 64), **pools)
     assert two["requests_per_s"] == pytest.approx(2.0 * one["requests_per_s"], rel=0.1), "prefill limits"
-    assert eight["requests_per_s"] < 8.0 * one["requests_per_s"], "decode limits"
+    assert many["requests_per_s"] < 64.0 * one["requests_per_s"], "decode limits"
     quick, slow = swept("kv_transfer_latency_us", (0.0, 50_000.0), **pools, prefill_replicas=8)
     assert slow["kv_transfer_ms"] - quick["kv_transfer_ms"] == pytest.approx(50.0)
     shared, doubled = swept("decode_replicas", (1, 2), **pools, prefill_replicas=8)

@@ -24,8 +24,11 @@ PROMISED = (
     "rtx_3090 rtx_4090 rtx_5090 rtx_pro_6000 mi300x mi325x mi355x a100_sxm_80_pairwise_nvlink h100_sxm_pairwise_nvlink"
 ).split()
 FIGURES = [
-    f.name for f in hardware_fields.FIELDS if f.unit or f.name in ("sm_count", "domain_gpus", "node_gpus")
+    f.name
+    for f in hardware_fields.FIELDS
+    if (f.unit and f.name != "gpu_clock_mhz") or f.name in ("sm_count", "domain_gpus", "node_gpus")
 ]
+"""Figures of the catalogue; gpu_clock_mhz is a user's own."""
 MAY_BE_UNKNOWN = {
     "tflops_fp8",
     "tflops_fp4",
