@@ -97,7 +97,8 @@ def insights(answer: Answer, plans: list[Plan]) -> Insights:
     designs = [_verified(plan, design, costs, demand) for plan, design in zip(priced, designs, strict=True)]
     chance = even = None
     if len(priced) > 1:
-        usd = [costs.usd_per_hour(design, demand, whole=False) for design in designs[:2]]
+        # What is bought is whole replicas: fractional costs would call another plan the cheaper one.
+        usd = [plan.usd_per_hour for plan in priced[:2]]
         chance = chance_of_first(candidates, designs[0], designs[1], *usd)
         even = break_even(candidates, designs[0], designs[1], priced[1].gpus, demand, limits)
     return Insights(
