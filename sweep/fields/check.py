@@ -62,8 +62,8 @@ def _wrong(field: Field, value: Any, message: str) -> UserError:
 def _auto(field: Field, value: Any) -> Any:
     if field.kind in ("text", "path"):
         return None if field.default is None or value is None else str(value)
-    if field.kind == "choice" and str(value).lower() in field.choices:
-        return str(value).lower()
+    if field.kind == "choice" and isinstance(value, str) and value.strip().lower() in field.choices:
+        return value.strip().lower()
     if field.default is not None:
         raise _wrong(field, "null" if value is None else value, "must be given")
     return None

@@ -167,3 +167,9 @@ def test_a_wrong_value_in_a_file_is_told_with_the_file(tree: Path) -> None:
     _write(tree / "model" / "broken.yaml", "n_layers: -3\n")
     with pytest.raises(UserError, match=r"conf/model/broken.yaml.*model.n_layers=-3.*>= 1"):
         composed(tree, "model=broken,small_model")
+
+
+def test_a_choice_that_is_not_given_is_auto_even_where_one_choice_is_called_none(tree: Path) -> None:
+    row = rows_of(composed(tree))[0]
+    assert np.isnan(row["cudagraph_mode"]) and np.isnan(row["act_quant_dtype"])
+    assert rows_of(composed(tree, "engine.cudagraph_mode=none"))[0]["cudagraph_mode"] == 0.0
