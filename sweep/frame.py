@@ -14,6 +14,7 @@ from kernels.layout import N_OUT, RESULT_INDEX
 from kernels.reasons import OK
 from sweep.axes import Grid, Label
 from sweep.fields import record_dtype
+from sweep.intervals import GridIntervals
 from sweep.results import FEASIBLE, KERNEL_COLUMNS, MEETS_SLO, ROW, Column
 
 Floats = npt.NDArray[np.float64]
@@ -29,6 +30,7 @@ class FrameBuilder:
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self._labels = [[label_series(label) for label in axis.labels] for axis in grid.axes]
+        self._intervals = GridIntervals(grid)
 
     def frame(self, rows: npt.NDArray[np.int64], results: Floats) -> pl.DataFrame:
         """Frame of `rows` (row numbers) whose kernel results are `results`, shape (n, N_OUT)."""
@@ -47,6 +49,8 @@ class FrameBuilder:
             else _series(c, results[:, RESULT_INDEX[c.name]])
             for c in KERNEL_COLUMNS
         ]
+        latencies = {name: by_column[RESULT_INDEX[name]] for name in ("ttft_ms", "tpot_ms")}
+        columns += self._intervals.series(codes, feasible, latencies)
         return pl.DataFrame(columns)
 
     def _meets_slo(

@@ -15,7 +15,6 @@ from kernels.layout import BOUND_NAMES
 from kernels.reasons import KV_BELOW_ONE_REQUEST, OK, WEIGHTS_DO_NOT_FIT
 from kernels.reasons import TEXT as REASONS
 from sweep.catalog.checkpoints import loaded_checkpoint
-from sweep.catalog.engine_layer import interval
 from sweep.catalog.hardware import hardware_index, resolve_hardware
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
@@ -25,7 +24,9 @@ from sweep.fidelity import coefficients_for
 from sweep.fields import by_name
 from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
+from sweep.intervals import bounds_of, interval_of
 from sweep.records import default_records, set_values
+from sweep.results import BOUNDS
 from sweep.table_io import read_table, write_table
 from sweep.versions import encode_version
 
@@ -274,7 +275,7 @@ def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
     for name in OUT_COLUMNS:
         column = np.where(invalid, np.nan, results[name])
         columns[name] = pl.Series(column, nan_to_null=True)
-    columns |= _intervals(frame, results, status)
+    columns |= _intervals(frame, results, status, fidelity)
     columns["weights_gib"] = columns["weights_gib_per_gpu"]
     columns["over_ceiling"] = np.where(invalid, False, results["over_ceiling"] > 0)
     bound = results["bound"]
@@ -283,34 +284,27 @@ def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
 
 
 def _intervals(
-    frame: pl.DataFrame, results: npt.NDArray[Any], status: npt.NDArray[np.str_]
+    frame: pl.DataFrame, results: npt.NDArray[Any], status: npt.NDArray[np.str_], fidelity: str
 ) -> dict[str, object]:
-    """p10 and p90 of each estimate of latency, and how near measurements stand (`support`)."""
+    """p10 and p90 of each estimate of latency, and the evidence behind it."""
     frame = frame.rename({k: v for k, v in ALIASES.items() if k in frame.columns and v not in frame.columns})
-    names = ("ttft_ms_p10", "ttft_ms_p90", "tpot_ms_p10", "tpot_ms_p90")
-    bounds = np.full((frame.height, 4), np.nan)
-    support: list[str | None] = [None] * frame.height
+    bounds: dict[str, list[float | None]] = {column.name: [None] * frame.height for column in BOUNDS}
+    evidence: list[str | None] = [None] * frame.height
     for i, row in enumerate(frame.iter_rows(named=True)):
         if status[i] != "ok":
             continue
         engine = (_text(row.get("backend")) or "vllm").lower()
-        found = interval(
+        found = interval_of(
             resolve_model(str(row["model"])).name,
             resolve_hardware(str(row["hardware"])).name,
             ENGINE_ALIASES.get(engine, engine),
+            fidelity,
         )
-        ttft, tpot = results["ttft_ms"][i], results["tpot_ms"][i]
-        bounds[i] = (
-            ttft * found.ttft_p10,
-            ttft * found.ttft_p90,
-            tpot * found.tpot_p10,
-            tpot * found.tpot_p90,
-        )
-        support[i] = found.support
-    columns: dict[str, object] = {
-        name: pl.Series(bounds[:, j], nan_to_null=True) for j, name in enumerate(names)
-    }
-    return columns | {"support": support}
+        evidence[i] = found.support
+        for name, bound in bounds_of(found, results["ttft_ms"][i], results["tpot_ms"][i]).items():
+            bounds[name][i] = bound
+    columns = {name: pl.Series(values, dtype=pl.Float64).fill_nan(None) for name, values in bounds.items()}
+    return {**columns, "evidence": evidence}
 
 
 def run(source: Path, target: Path, fidelity: str = "fitted") -> int:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from kernels.layout import BOUND_NAMES
 from kernels.reasons import TEXT as REASONS
+from sweep.catalog.engine_layer import FAR, NEAR, RELATED
 
 ColumnKind = Literal["float", "count", "bool", "choice"]
 
@@ -124,7 +125,28 @@ KERNEL_COLUMNS = (
 )
 """What the kernel computes, in the order of the results; `reason` becomes `feasible` and a word."""
 
-BY_NAME = {c.name: c for c in (ROW, FEASIBLE, MEETS_SLO, *KERNEL_COLUMNS)}
+BOUNDS = (
+    Column(
+        "ttft_ms_p10", "ms", "TTFT that one measurement in ten undercuts: of the estimate, not of requests."
+    ),
+    Column("ttft_ms_p90", "ms", "TTFT that one measurement in ten exceeds."),
+    Column(
+        "tpot_ms_p10", "ms", "TPOT that one measurement in ten undercuts: of the estimate, not of requests."
+    ),
+    Column("tpot_ms_p90", "ms", "TPOT that one measurement in ten exceeds."),
+)
+"""The interval of the estimate, from held-out errors of the calibration; none under the roofline."""
+LOWER_BOUND = "lower bound"
+EVIDENCE_WORDS = (NEAR, RELATED, FAR, LOWER_BOUND)
+EVIDENCE = Column(
+    "evidence",
+    "",
+    "How near measurements stand: this model, accelerator and engine; its family and engine; neither; a lower bound only.",
+    "choice",
+    EVIDENCE_WORDS,
+)
+
+BY_NAME = {c.name: c for c in (ROW, FEASIBLE, MEETS_SLO, *KERNEL_COLUMNS, *BOUNDS, EVIDENCE)}
 
 
 def title(name: str) -> str:

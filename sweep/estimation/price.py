@@ -17,6 +17,7 @@ from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fields import by_key, by_name
 from sweep.fields.inert import inert, of_record
+from sweep.intervals import CHANGED, bounds_of, interval_of
 from sweep.memory import MemoryAccount, account
 from sweep.records import Records, default_records, set_values
 
@@ -43,6 +44,10 @@ class Estimate:
     sources: dict[str, Source]
     """Where the operator times were measured, by operator; empty under the roofline."""
     concurrency_is_ceiling: bool
+    evidence: str
+    """How near measurements stand: a word of `sweep.results.EVIDENCE_WORDS`."""
+    bounds: dict[str, float]
+    """p10 and p90 of TTFT and TPOT by column name (`sweep.results.BOUNDS`); NaN where there is none."""
 
     @property
     def reason(self) -> str:
@@ -81,6 +86,9 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     names = evaluated.results.dtype.names or ()
     engine = str(asked.values.get("engine.engine", by_key()["engine.engine"].default))
     keys = [key for key in asked.by_hand if key in by_key()]
+    changed = any(key.startswith(CHANGED) for key in keys)
+    found = interval_of("" if changed else model.name, hardware.name, engine, fidelity)
+    latencies = (float(evaluated.results[name][0]) for name in ("ttft_ms", "tpot_ms"))
     return Estimate(
         model=model.name,
         hardware=hardware.name,
@@ -96,6 +104,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         price_notes=tuple(notes),
         sources=_sources(record, hardware.name, engine) if fidelity != "roofline" else {},
         concurrency_is_ceiling=ceiling,
+        evidence=found.support,
+        bounds=bounds_of(found, *latencies),
     )
 
 

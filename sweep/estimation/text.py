@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from kernels.reasons import KV_BELOW_ONE_REQUEST, TEXT, WEIGHTS_DO_NOT_FIT
+from sweep.catalog.engine_layer import FAR, NEAR, RELATED
 from sweep.estimation.price import Estimate
 from sweep.fields.workload import LOADS
 from sweep.memory import MemoryAccount
+from sweep.results import LOWER_BOUND
 
 if TYPE_CHECKING:
     from sweep.estimation.simulated import Simulation
@@ -37,6 +39,12 @@ STEP_PARTS = (
     ("other", "norms, casts, sampling"),
 )
 MEMORY_VERDICTS = (TEXT[WEIGHTS_DO_NOT_FIT], TEXT[KV_BELOW_ONE_REQUEST])
+EVIDENCE_MEANING = {
+    NEAR: "this model was measured on this accelerator under this engine",
+    RELATED: "other models were measured on this accelerator's family under this engine",
+    FAR: "nothing was measured on this accelerator's family under this engine",
+    LOWER_BOUND: "datasheet peaks: every engine is slower",
+}
 COMMUNICATION = ("tp_comm", "ep_comm", "pp_comm")
 PERFORMANCE, MEMORY, BOTH = "performance", "memory", "both"
 
@@ -154,10 +162,10 @@ def _print_performance(result: Estimate, console: Console) -> None:
     console.print(f"[bold]Performance[/bold] at {_load(result)}")
     table = _table("what", "value", "unit", "note")
     table.columns[2].justify = table.columns[3].justify = "left"
-    table.add_row("TTFT", _three(r["ttft_ms"]), "ms", f"one prompt alone {_three(r['prefill_ms'])} ms")
-    table.add_row(
-        "TPOT", _three(r["tpot_ms"]), "ms", f"ITL {_three(r['itl_ms'])} ms per step seen by a client"
-    )
+    table.add_row("TTFT", _three(r["ttft_ms"]), "ms", _between(result, "ttft"))
+    table.add_row("  one prompt alone", _three(r["prefill_ms"]), "ms")
+    table.add_row("TPOT", _three(r["tpot_ms"]), "ms", _between(result, "tpot"))
+    table.add_row("  ITL seen by a client", _three(r["itl_ms"]), "ms")
     table.add_row("end to end", _three(r["e2e_ms"]), "ms")
     table.add_row("interactivity", _three(r["tok_s_per_user"]), "tok/s/user")
     table.add_row(
@@ -174,9 +182,16 @@ def _print_performance(result: Estimate, console: Console) -> None:
             f"input {_three(r['usd_per_m_input'])}, output {_three(r['usd_per_m_output'])}",
         )
     console.print(table)
+    console.print(f"evidence: {result.evidence}: {EVIDENCE_MEANING[result.evidence]}")
     _warn_of_queues(result, console)
     console.print()
     _print_step(r, console)
+
+
+def _between(result: Estimate, latency: str) -> str:
+    """Where eight in ten measurements of deployments like this one are expected."""
+    low, high = (result.bounds[f"{latency}_ms_{bound}"] for bound in ("p10", "p90"))
+    return "" if math.isnan(low) else f"8 in 10: {_three(low)} to {_three(high)}"
 
 
 def _load(result: Estimate) -> str:
@@ -291,6 +306,9 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
         "bound": result.bound,
         **columns,
     }
+    if mode in (PERFORMANCE, BOTH) and not result.reason:
+        out |= {name: None if math.isnan(value) else value for name, value in result.bounds.items()}
+        out["evidence"] = result.evidence
     if mode in (MEMORY, BOTH):
         out["weights_gib"] = columns.get("weights_gib_per_gpu")
         out["memory"] = _memory_object(result.memory)
