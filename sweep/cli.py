@@ -24,6 +24,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "collectives": ("sweep.verbs.collectives", "a table of collectives in, their times out"),
     "workload": ("sweep.verbs.workload", "what a trace contains, and a synthetic workload fitted to it"),
     "plan": ("sweep.verbs.plan", "the smallest or cheapest fleet that meets an SLO for a demand"),
+    "export": (
+        "sweep.verbs.export",
+        "commands of the engine, a Kubernetes manifest and the benchmark of a deployment",
+    ),
     "calibrate": ("sweep.verbs.calibrate", "fit efficiencies and overheads to measured data"),
     "validate": ("sweep.verbs.validate", "score the model against measured data"),
     "flags": ("sweep.verbs.flags", "every input: meaning, unit, default, what it moves"),

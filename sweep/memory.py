@@ -126,6 +126,18 @@ def explained(memory: MemoryAccount) -> str:
     return "\n".join(lines)
 
 
+def pool_record(record: Record, pool: str) -> Record:
+    """The record of one of the split pools ("prefill", "decode") with its own shape; the record itself where they are not split."""
+    if not record["disaggregate"][0]:
+        return record
+    own = record.copy()
+    for name in ("tp", "pp", "attention_dp", "moe_ep", "moe_tp"):
+        width = record[f"{pool}_{name}"][0]
+        if not np.isnan(width):
+            own[name] = width
+    return own
+
+
 def required_tp(record: Record) -> int | None:
     """Smallest power of two of TP at which one longest request fits, however many GPUs that is; None where none does.
 

@@ -11,7 +11,8 @@ from sweep.frontier import COST
 from sweep.results import BY_NAME
 from sweep.scenarios import design_columns, scenario_columns
 
-FIGURES = ("gpus", COST, "ttft_ms", "tpot_ms", "output_tok_s_per_gpu")
+FIGURES = ("gpus", COST, "ttft_ms", "tpot_ms", "output_tok_s_per_gpu", "row")
+"""`row` names the deployment to `servesweep export`."""
 HEADS = {
     COST: "$/M tok",
     "ttft_ms": "TTFT ms",

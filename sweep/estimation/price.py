@@ -18,7 +18,7 @@ from sweep.evaluation import Evaluated, evaluate
 from sweep.fields import by_key, by_name
 from sweep.fields.inert import inert, of_record
 from sweep.intervals import CHANGED, bounds_of, interval_of
-from sweep.memory import MemoryAccount, account
+from sweep.memory import MemoryAccount, account, pool_record
 from sweep.records import Records, default_records, set_values
 
 RUNGS = ("roofline", "fitted")
@@ -96,8 +96,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         fidelity=fidelity,
         record=record,
         results={name: float(evaluated.results[name][0]) for name in names},
-        memory=account(_pool_record(record, "decode")),
-        prefill_memory=account(_pool_record(record, "prefill")) if record["disaggregate"][0] else None,
+        memory=account(pool_record(record, "decode")),
+        prefill_memory=account(pool_record(record, "prefill")) if record["disaggregate"][0] else None,
         inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
         by_hand=dict(asked.by_hand),
         notes=(*asked.notes, *model.notes),
@@ -168,15 +168,3 @@ def sustainable_concurrency(record: Records, evaluated: Evaluated) -> int:
 def _max_seqs(evaluated: Evaluated) -> float:
     limit = float(evaluated.derived["max_seqs"][0])
     return limit if limit > 0.0 else math.inf
-
-
-def _pool_record(record: Records, name_of_pool: str) -> Records:
-    """The record of one of the split pools, with its own shape; the record itself where pools are not split."""
-    if not record["disaggregate"][0]:
-        return record
-    pool = record.copy()
-    for name in ("tp", "pp", "attention_dp", "moe_ep", "moe_tp"):
-        own = record[f"{name_of_pool}_{name}"][0]
-        if not math.isnan(own):
-            pool[name] = own
-    return pool
