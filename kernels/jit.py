@@ -4,55 +4,73 @@
 kernels as plain Python (coverage, debugging).
 """
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import typeof_impl
 
 from kernels import jit_cache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CACHE = os.environ.get("SERVESWEEP_NUMBA_CACHE", "1") != "0"
 ENABLED = os.environ.get("SERVESWEEP_JIT", "1") != "0"
-if CACHE and ENABLED:
-    jit_cache.prepare()
+CACHE = ENABLED and os.environ.get("SERVESWEEP_NUMBA_CACHE", "1") != "0" and jit_cache.prepare()
+
+# error_model="numpy": a division by zero is an infinity that the caller guards, not a branch
+# on every division; fastmath stays off so that every machine computes the same bits.
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": False, "error_model": "numpy"}
+NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""For functions that only other kernels call: unpacking records from Python would cost a third of compile time."""
+
+
+class Kernel:
+    """A function compiled when it is first called: with a wrapper and a cache entry for Python, without for kernels.
+
+    The cache entry of the kernel that Python calls contains those that it calls.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.inner: Any = numba.njit(**OPTIONS, **NO_WRAPPERS, **options)(function)
+        self.entry: Any = numba.njit(cache=CACHE, **OPTIONS)(function)
+        self.entry.compile = _one_process_at_a_time(function.__name__, self.entry.compile)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.entry(*arguments)
+
+    def __reduce__(self) -> str:
+        return self.__wrapped__.__qualname__  # type: ignore[no-any-return, attr-defined]  # set by update_wrapper
+
+
+@typeof_impl.register(Kernel)
+def _type_in_kernels(value: Kernel, context: Any) -> Any:
+    return numba.types.Dispatcher(value.inner)
+
+
+def _one_process_at_a_time(name: str, compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """`compile_` (which also loads from the cache) while no other process compiles the kernel `name`."""
+
+    def locked(signature: Any) -> Any:
+        with global_compiler_lock, jit_cache.lock(name, CACHE):
+            return compile_(signature)
+
+    return locked
 
 
 def kernel(function: F) -> F:
     """Compile `function` in nopython mode, without the GIL, cached on disk."""
-    if not ENABLED:
-        return function
-    # error_model="numpy": a division by zero is an infinity that the caller guards, not a branch
-    # on every division; fastmath stays off so that every machine computes the same bits.
-    compiled: Any = numba.njit(cache=CACHE, nogil=True, fastmath=False, error_model="numpy")(function)
-    return cast(F, compiled)
+    return cast(F, Kernel(function)) if ENABLED else function
 
 
 def inlined(function: F) -> F:
     """Like `kernel`, for small helpers that LLVM should inline into their callers."""
-    if not ENABLED:
-        return function
-    compiled: Any = numba.njit(
-        cache=CACHE, nogil=True, fastmath=False, error_model="numpy", forceinline=True
-    )(function)
-    return cast(F, compiled)
+    return cast(F, Kernel(function, forceinline=True)) if ENABLED else function
 
 
 def internal(function: F) -> F:
-    """Like `kernel`, for functions that only other kernels call: no wrapper for Python, no cache entry of its own.
-
-    The caller's cache entry contains them; a wrapper that unpacks dozens of arrays would cost most of the
-    compile time.
-    """
-    if not ENABLED:
-        return function
-    options: dict[str, Any] = {
-        "nogil": True,
-        "fastmath": False,
-        "error_model": "numpy",
-        "no_cpython_wrapper": True,
-        "no_cfunc_wrapper": True,
-    }
-    return cast(F, numba.njit(**options)(function))
+    """Like `kernel`, for functions that only other kernels call."""
+    return cast(F, numba.njit(**OPTIONS, **NO_WRAPPERS)(function)) if ENABLED else function

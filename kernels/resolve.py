@@ -5,6 +5,7 @@ engine, lengths); the step and batching kernels then read the derived record onl
 """
 
 import numpy as np
+from numba import float64
 
 from kernels import reasons
 from kernels.auto import default_to, given
@@ -13,6 +14,7 @@ from kernels.engines import GRAPH_FULL, default_max_seqs, default_token_budget, 
 from kernels.fabric import domain_gpus
 from kernels.jit import inlined, kernel
 from kernels.memory import memory_account
+from kernels.once import compiled_once
 from kernels.params import dense_mlp_layers, parameter_counts
 from kernels.peaks import peak_tflops
 from kernels.weights import VOCAB_MULTIPLE, round_up
@@ -170,6 +172,12 @@ def resolve_engine(p, d):
 
 @kernel
 def resolve(p, d):
+    """`resolve_deployment` through its symbol: fills the derived record `d` from the input record `p`."""
+    resolve_deployment(p, d)
+
+
+@compiled_once(float64)
+def resolve_deployment(p, d):
     """Fill the derived record `d` (kernels.layout.DERIVED) from the input record `p`.
 
     `d.reason` is 0 for a deployment that can run; else a code of kernels.reasons. Every legal input gives finite
@@ -189,3 +197,4 @@ def resolve(p, d):
     memory_account(p, d)
     if verdict != reasons.OK:
         d.reason = verdict
+    return d.reason

@@ -9,6 +9,7 @@ Pipeline stages run the batch one after the other here; `kernels.batching` keeps
 """
 
 import numpy as np
+from numba import float64
 
 from kernels.attention import decode_attention_us, linear_attention_us, prefill_attention_us
 from kernels.cast import cast_is_given, cast_us
@@ -46,6 +47,7 @@ from kernels.overlap import (
     all_to_all_factor,
     exposed_share,
 )
+from kernels.once import compiled_once
 from kernels.params import window_shape
 from kernels.pipeline import hops
 
@@ -376,6 +378,25 @@ def fold_communication(parts):
 
 @kernel
 def step_us(
+    p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts
+):
+    """`step_model` through its symbol."""
+    return step_model(
+        p,
+        d,
+        c,
+        decode_seqs,
+        decode_context,
+        decode_queries,
+        prefill_seqs,
+        prefill_tokens,
+        prefill_prior,
+        parts,
+    )
+
+
+@compiled_once(float64, reads=("c",))
+def step_model(
     p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts
 ):
     """Time of one engine step of one attention-DP rank, us; `parts` (float64[N_PARTS]) receives its split.
