@@ -23,7 +23,7 @@ from kernels.des_layout import (
 from kernels.des_offload import offloaded_step_ns, pim_attention_ns
 from kernels.des_tier import recall_ns
 from kernels.jit import internal
-from kernels.step import step_us
+from kernels.step import load_step, step_us
 from kernels.tables import batch_attention_ns
 from kernels.units import NS_PER_US
 from kernels.views import view
@@ -245,6 +245,7 @@ def launch_callback(world, n_members, now):
 def step_pricer(dtype):
     """The step model as a callback, for input records of `dtype` (`sweep.fields.record_dtype`)."""
     inputs = view("p", dtype)
+    load_step(dtype)
 
     @callback(PRICE)
     def price(world, i, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prior):

@@ -31,9 +31,15 @@ def symbol(name: str, arguments: tuple[Any, ...]) -> str:
     return f"servesweep_{name}_{hashlib.sha256(repr(arguments).encode()).hexdigest()[:16]}"
 
 
+def load(module: str, name: str, returns: Any, arguments: tuple[Any, ...]) -> None:
+    """Compile or load the function `name` of `module` for numba types `arguments` and register its symbol."""
+    if ENABLED:
+        _loaded(module, name, returns, arguments)
+
+
 @functools.cache
-def load(module: str, name: str, returns: Any, arguments: tuple[Any, ...]) -> Any:
-    """Compile or load the function `name` of `module` for `arguments` and register its symbol; returns what keeps it alive."""
+def _loaded(module: str, name: str, returns: Any, arguments: tuple[Any, ...]) -> Any:
+    """What `load` loads; the cache keeps the code alive."""
     function = getattr(importlib.import_module(module), name)
     with global_compiler_lock, jit_cache.lock(name, CACHE):
         compiled = numba.cfunc(returns(*arguments), cache=CACHE, **OPTIONS)(function)
@@ -56,7 +62,9 @@ def compiled_once(returns: Any, reads: tuple[str, ...] = ()) -> Callable[[F], F]
     return mark
 
 
-def argument_types(function: Callable[..., Any], reads: tuple[str, ...], given: tuple[Any, ...]) -> tuple[Any, ...]:
+def argument_types(
+    function: Callable[..., Any], reads: tuple[str, ...], given: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Types by which a call with `given` types passes its arguments."""
     names = function.__code__.co_varnames
     return tuple(

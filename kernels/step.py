@@ -8,9 +8,11 @@ through every layer of one attention-DP rank (all ranks work alike; experts see 
 Pipeline stages run the batch one after the other here; `kernels.batching` keeps pp batches in flight.
 """
 
+import numba
 import numpy as np
-from numba import float64
+from numba import types
 
+from kernels import once
 from kernels.attention import decode_attention_us, linear_attention_us, prefill_attention_us
 from kernels.cast import cast_is_given, cast_us
 from kernels.coefficients import HOST_DECODE_SCALE, HOST_MIXED_SCALE, OP_HOST, OP_SCALE
@@ -30,6 +32,7 @@ from kernels.gemm import gemm_us
 from kernels.hostcost import host_us, kernel_floor_us, sampling_passes
 from kernels.jit import inlined, kernel
 from kernels.layout import (
+    DERIVED,
     PART_ATTENTION,
     PART_EP_COMM,
     PART_GEMM,
@@ -47,7 +50,6 @@ from kernels.overlap import (
     all_to_all_factor,
     exposed_share,
 )
-from kernels.once import compiled_once
 from kernels.params import window_shape
 from kernels.pipeline import hops
 
@@ -395,7 +397,7 @@ def step_us(
     )
 
 
-@compiled_once(float64, reads=("c",))
+@once.compiled_once(types.float64, reads=("c",))
 def step_model(
     p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts
 ):
@@ -569,6 +571,22 @@ def step_model(
     floor = kernel_floor_us(mixed, p, d)
     parts[PART_HOST] = max(0.0, floor - device) + host_us(decode_seqs, prefill_seqs, prefill_tokens, p, d, c)
     return parts.sum()
+
+
+def load_step(input_dtype):
+    """Register the step model for input records of `input_dtype`, for callbacks that call it (kernels.once)."""
+    once.load(
+        __name__,
+        step_model.__name__,
+        types.float64,
+        (
+            numba.from_dtype(input_dtype),
+            numba.from_dtype(DERIVED),
+            types.Array(types.float64, 2, "C", readonly=True),
+            *(types.float64,) * 6,
+            types.Array(types.float64, 1, "C"),
+        ),
+    )
 
 
 @kernel
