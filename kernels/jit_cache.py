@@ -75,7 +75,7 @@ def _prune(current: Path) -> None:
             continue
 
 
-class KernelLocator(caching._CacheLocator):  # type: ignore[misc]  # numba has no types; the class is its documented hook
+class KernelLocator(caching._CacheLocator):  # the hook that numba documents
     """Numba's question where a function's cache is, answered for the kernels only."""
 
     def __init__(self, line: int) -> None:

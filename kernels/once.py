@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.typing import signature
+from numba.core.typing.templates import signature
 from numba.extending import lower_builtin, type_callable
 
 from kernels import jit_cache
