@@ -22,7 +22,7 @@ COLOURS = (
     "#000000",
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "d")
-PLOTLY_MARKERS = (
+SYMBOLS = (
     "circle",
     "square",
     "triangle-up",

@@ -211,10 +211,19 @@ def _simulate(run: Run) -> None:
 def _draw(run: Run, summary: Summary, frame: pl.DataFrame) -> None:
     """pareto.png and report.html; without a priced row there is nothing to draw."""
     from sweep.plots import pareto_png
-    from sweep.report import report_html
+    from sweep.report.frontier import MOST_POINTS, report_html
 
     picture = pareto_png(frame, run.grid)
     if picture is None:
         return
     write_atomic(run.folder / "pareto.png", picture)
-    write_atomic(run.folder / "report.html", report_html(frame, run.grid, summary.reasons))
+    feasible = summary.reasons.get("", 0)
+    points = _all_feasible(run) if feasible <= MOST_POINTS else frame
+    page = report_html(points, frame, run.grid, summary.reasons, str(run.folder))
+    write_atomic(run.folder / "report.html", page)
+
+
+def _all_feasible(run: Run) -> pl.DataFrame:
+    """Feasible rows on disk, in row order."""
+    parts = sorted(sound_parts(run.folder / PARTS).values())
+    return pl.concat([pl.read_parquet(part).filter("feasible") for part in parts]).sort("row")

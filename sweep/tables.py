@@ -8,7 +8,7 @@ import polars as pl
 
 from sweep.axes import Grid
 from sweep.frontier import COST
-from sweep.results import BY_NAME
+from sweep.results import BY_NAME, ROW
 from sweep.scenarios import design_columns, scenario_columns
 
 FIGURES = ("gpus", COST, "ttft_ms", "tpot_ms", "output_tok_s_per_gpu", "row")
@@ -57,6 +57,11 @@ def head(column: str) -> str:
     return HEADS.get(column, column)
 
 
+def cell(column: str, value: Any) -> str:
+    """A figure of a column as `text`; row numbers as the command line takes them."""
+    return str(value) if column == ROW.name else text(value)
+
+
 def text(value: Any) -> str:
     """A figure with three significant digits or thousands separators; a word as it is."""
     if value is None:
@@ -88,7 +93,9 @@ def print_best(frame: pl.DataFrame, grid: Grid) -> None:
     previous = None
     for row in best.iter_rows():
         table.add_row(
-            *(text(v) for v in row), end_section=False, style=None if row[0] == previous else "bold"
+            *(cell(c, v) for c, v in zip(best.columns, row, strict=True)),
+            end_section=False,
+            style=None if row[0] == previous else "bold",
         )
         previous = row[0]
     console.print(table)
