@@ -23,6 +23,7 @@ def sweep(*overrides: Overrides, max_rows: int = 5_000_000) -> pl.DataFrame:
     The frame is that of `servesweep sweep` (parts/*.parquet) without the results directory. Raises UserError, for a grid
     of more than `max_rows` rows too: that is a run for the command line, whose memory stays flat.
     """
+    from sweep.anchors.grid import grid_anchors
     from sweep.coefficients import coefficients
     from sweep.errors import UserError
     from sweep.evaluate import Evaluator
@@ -32,7 +33,8 @@ def sweep(*overrides: Overrides, max_rows: int = 5_000_000) -> pl.DataFrame:
     if grid.n_rows > max_rows:
         raise UserError(f"{grid.n_rows:,} rows; max_rows is {max_rows:,}", field="sweep")
     level = str(grid.settings["fidelity.level"])
-    return Evaluator(grid, coefficients(grid.hardware, level)).frame(0, grid.n_rows)
+    fitted = coefficients(grid.hardware, level)
+    return Evaluator(grid, fitted, grid_anchors(grid, fitted)).frame(0, grid.n_rows)
 
 
 def frontier(

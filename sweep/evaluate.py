@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,13 @@ from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT
 from sweep.axes import Grid
 from sweep.errors import UserError
 from sweep.fields import record_dtype
-from sweep.frame import Floats, FrameBuilder
+from sweep.frame import FrameBuilder
 from sweep.frontier import Summariser, Summary
+from sweep.grid_columns import Floats
 from sweep.parts import write_part
+
+if TYPE_CHECKING:
+    from sweep.anchors.grid import GridAnchors
 
 LOAD_ONLY = frozenset(
     "concurrency num_prompts request_rate arrival load length_range prefix_hit_rate "
@@ -37,10 +41,14 @@ COUNTS = "servesweep_counts"
 
 @dataclass(frozen=True)
 class Evaluator:
-    """Evaluates rows of `grid` with `fitted` coefficients, shape (hardware, engine, N_OPS, N_COEF)."""
+    """Evaluates rows of `grid` with `fitted` coefficients, shape (hardware, engine, N_OPS, N_COEF).
+
+    Measured points, where there are any, scale the kernel's results.
+    """
 
     grid: Grid
     fitted: Floats
+    anchors: GridAnchors | None = None
 
     def block(self, start: int, stop: int) -> Floats:
         """Results of rows [start, stop), shape (stop - start, N_OUT)."""
@@ -82,12 +90,17 @@ class Evaluator:
 
     def frame(self, start: int, stop: int) -> pl.DataFrame:
         """Result table of rows [start, stop)."""
-        return self.builder.frame(np.arange(start, stop, dtype=np.int64), self.block(start, stop))
+        return self._framed(np.arange(start, stop, dtype=np.int64), self.block(start, stop))
 
     def frame_of(self, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
         """Result table of any few rows, the same values as in their block."""
         results = [self.block(int(row), int(row) + 1) for row in rows]
-        return self.builder.frame(rows, np.concatenate(results) if results else np.empty((0, N_OUT)))
+        return self._framed(rows, np.concatenate(results) if results else np.empty((0, N_OUT)))
+
+    def _framed(self, rows: npt.NDArray[np.int64], results: Floats) -> pl.DataFrame:
+        """Frame of kernel results, scaled by measured points where there are any."""
+        weights = self.anchors.correct(self.grid, rows, results) if self.anchors else None
+        return self.builder.frame(rows, results, weights)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sweep.errors import UserError, nearest
 from sweep.fields.engine import ENGINES
 
 Coefficients = npt.NDArray[np.float64]
-RUNGS = ("roofline", "fitted")
+RUNGS = ("roofline", "fitted", "anchored")
 
 
 @cache
@@ -21,13 +21,14 @@ def coefficients_for(fidelity: str, hardware: tuple[str, ...] | None = None) -> 
     """Coefficients (hardware, engine, N_OPS, N_COEF) of a rung, for accelerators by catalogue name (all, in its order).
 
     `roofline`: datasheet peaks. `fitted`: operator curves, then collectives, then the engine layer, each from
-    conf/hardware/fitted. Raises UserError for another name.
+    conf/hardware/fitted. `anchored`: the same, for measured points to scale (sweep.anchors). Raises UserError for
+    another name.
     """
     names = hardware_names() if hardware is None else hardware
     if fidelity == "roofline":
         shape = (len(names), len(ENGINES), N_OPS, N_COEF)
         table = np.broadcast_to(roofline_coefficients(), shape).copy()
-    elif fidelity == "fitted":
+    elif fidelity in ("fitted", "anchored"):
         table = _fitted(names)
     else:
         raise UserError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,9 @@ from kernels.columns import transpose_to_float32
 from kernels.layout import N_OUT, RESULT_INDEX
 from kernels.reasons import OK
 from sweep.axes import Grid, Label
-from sweep.fields import record_dtype
-from sweep.intervals import GridIntervals
+from sweep.grid_columns import Codes, Floats, column_values
+from sweep.intervals import GridIntervals, Weights
 from sweep.results import FEASIBLE, KERNEL_COLUMNS, MEETS_SLO, ROW, Column
-
-Floats = npt.NDArray[np.float64]
-Codes = Sequence[npt.NDArray[np.int64]]
 
 SLO = ("ttft_ms", "tpot_ms", "e2e_ms")
 """Limits in the input record and results they bound: the same names."""
@@ -32,8 +28,10 @@ class FrameBuilder:
         self._labels = [[label_series(label) for label in axis.labels] for axis in grid.axes]
         self._intervals = GridIntervals(grid)
 
-    def frame(self, rows: npt.NDArray[np.int64], results: Floats) -> pl.DataFrame:
-        """Frame of `rows` (row numbers) whose kernel results are `results`, shape (n, N_OUT)."""
+    def frame(
+        self, rows: npt.NDArray[np.int64], results: Floats, weights: Weights | None = None
+    ) -> pl.DataFrame:
+        """Frame of `rows` (row numbers) whose results are `results`, shape (n, N_OUT); `weights` of measured corrections."""
         codes = self.grid.codes_of(rows)
         columns = [pl.Series(ROW.name, rows)]
         for labels, code in zip(self._labels, codes, strict=True):
@@ -50,7 +48,7 @@ class FrameBuilder:
             for c in KERNEL_COLUMNS
         ]
         latencies = {name: by_column[RESULT_INDEX[name]] for name in ("ttft_ms", "tpot_ms")}
-        columns += self._intervals.series(codes, feasible, latencies)
+        columns += self._intervals.series(codes, feasible, latencies, weights)
         return pl.DataFrame(columns)
 
     def _meets_slo(
@@ -61,14 +59,6 @@ class FrameBuilder:
             limit = column_values(self.grid, name, codes)
             meets &= np.isnan(limit) | (results[:, RESULT_INDEX[name]] <= limit)
         return meets
-
-
-def column_values(grid: Grid, column: str, codes: Codes) -> Floats:
-    """An input column over rows with these `codes`; one element where no axis sets it."""
-    for axis, code in zip(reversed(grid.axes), reversed(codes), strict=True):
-        if column in axis.columns:
-            return np.asarray(axis.table[code, axis.columns.index(column)], dtype=np.float64)
-    return grid.base[[(record_dtype().names or ()).index(column)]]
 
 
 def label_series(label: Label) -> pl.Series:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sweep.anchors.laws import remaining_width
 from sweep.axes import Grid
-from sweep.catalog.engine_layer import Interval, interval
-from sweep.catalog.models import resolve_model
-from sweep.fields import record_dtype
+from sweep.catalog.engine_layer import NEAR, Interval, interval
 from sweep.fields.engine import ENGINES
+from sweep.grid_columns import Codes, column_values, model_codes, model_names
 from sweep.results import BOUNDS, EVIDENCE, EVIDENCE_WORDS, LOWER_BOUND
 
-Codes = Sequence[npt.NDArray[np.int64]]
+Weights = Mapping[str, npt.NDArray[np.float64]]
 
 BELOW_EVERY_ENGINE = Interval(math.nan, math.nan, math.nan, math.nan, LOWER_BOUND)
 """The roofline estimates no engine: it has no interval, whatever runs is slower."""
@@ -27,6 +27,22 @@ CHANGED = ("model.", "hardware.")
 def interval_of(model: str, hardware: str, engine: str, fidelity: str) -> Interval:
     """The interval of an estimate; `model` is a catalogue name, empty for an architecture changed by hand."""
     return BELOW_EVERY_ENGINE if fidelity == "roofline" else interval(model, hardware, engine)
+
+
+ANCHORED_NEAR = 0.5
+"""Weight of a measured correction from which an estimate counts as measured near."""
+
+
+def narrowed(found: Interval, ttft_weight: float, tpot_weight: float) -> Interval:
+    """The interval after corrections of these weights by measured points."""
+    ttft, tpot = (float(remaining_width(weight)) for weight in (ttft_weight, tpot_weight))
+    return Interval(
+        found.ttft_p10**ttft,
+        found.ttft_p90**ttft,
+        found.tpot_p10**tpot,
+        found.tpot_p90**tpot,
+        NEAR if tpot_weight >= ANCHORED_NEAR else found.support,
+    )
 
 
 def bounds_of(found: Interval, ttft_ms: float, tpot_ms: float) -> dict[str, float]:
@@ -45,7 +61,7 @@ class GridIntervals:
     def __init__(self, grid: Grid) -> None:
         changed = any(key.startswith(CHANGED) for key in grid.given)
         fidelity = str(grid.settings["fidelity.level"])
-        models = _model_names(grid)
+        models = model_names(grid)
         found = [
             interval_of("" if changed else model, hardware, engine, fidelity)
             for model in models
@@ -60,36 +76,35 @@ class GridIntervals:
         self._words = pl.Series(EVIDENCE.name, [*EVIDENCE_WORDS, None], dtype=words)
 
     def series(
-        self, codes: Codes, feasible: npt.NDArray[np.bool_], latencies: Mapping[str, npt.NDArray[np.float32]]
+        self,
+        codes: Codes,
+        feasible: npt.NDArray[np.bool_],
+        latencies: Mapping[str, npt.NDArray[np.float32]],
+        weights: Weights | None = None,
     ) -> list[pl.Series]:
-        """Columns `BOUNDS` and `EVIDENCE` of rows with these axis codes; `latencies` has ttft_ms and tpot_ms."""
+        """Columns `BOUNDS` and `EVIDENCE` of rows with these axis codes; `latencies` has ttft_ms and tpot_ms.
+
+        `weights` are those of measured corrections, by latency, where anchors scaled the rows.
+        """
         combination = self._combination(codes)
         columns = []
         for bound, factors in zip(BOUNDS, self._factors, strict=True):
-            estimate = latencies[bound.name.rsplit("_", 1)[0]]
-            columns.append(pl.Series(bound.name, factors[combination] * estimate, nan_to_null=True))
-        evidence = np.where(feasible, self._evidence[combination], len(EVIDENCE_WORDS))
-        return [*columns, self._words.gather(evidence)]
+            latency = bound.name.rsplit("_", 1)[0]
+            factor = factors[combination]
+            if weights is not None:
+                factor = (factor ** remaining_width(weights[latency])).astype(np.float32)
+            columns.append(pl.Series(bound.name, factor * latencies[latency], nan_to_null=True))
+        evidence = self._evidence[combination]
+        if weights is not None:
+            near = weights["tpot_ms"] >= ANCHORED_NEAR
+            evidence = np.where(near, EVIDENCE_WORDS.index(NEAR), evidence)
+        return [*columns, self._words.gather(np.where(feasible, evidence, len(EVIDENCE_WORDS)))]
 
     def _combination(self, codes: Codes) -> npt.NDArray[np.int64]:
         """Index of each row's combination; one element where the whole block shares one."""
-        model = next(c for a, c in zip(self._grid.axes, codes, strict=True) if a.name == "model")
-        parts = (model, *(self._column(name, codes) for name in ("hardware_index", "engine")))
-        parts = tuple(p[:1] if p.size and (p == p[0]).all() else p for p in parts)
+        inputs = [
+            column_values(self._grid, name, codes).astype(np.int64) for name in ("hardware_index", "engine")
+        ]
+        parts = [p[:1] if (p == p[:1]).all() else p for p in (model_codes(self._grid, codes), *inputs)]
         index: npt.NDArray[np.int64] = np.ravel_multi_index(np.broadcast_arrays(*parts), self._shape)
         return index
-
-    def _column(self, column: str, codes: Codes) -> npt.NDArray[np.int64]:
-        for axis, code in zip(reversed(self._grid.axes), reversed(codes), strict=True):
-            if column in axis.columns:
-                values = axis.table[:, axis.columns.index(column)].astype(np.int64)
-                return np.asarray(values[code], dtype=np.int64)
-        position = (record_dtype().names or ()).index(column)
-        return self._grid.base[[position]].astype(np.int64)
-
-
-def _model_names(grid: Grid) -> tuple[str, ...]:
-    """Catalogue names of the grid's models."""
-    axis = next(axis for axis in grid.axes if axis.name == "model")
-    names = next(label.values for label in axis.labels if label.name == "model")
-    return tuple(resolve_model(str(name)).name for name in names)

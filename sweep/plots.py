@@ -8,8 +8,8 @@ import polars as pl
 
 from sweep.accelerator_style import COLOURS, MARKERS, OTHER, styles
 from sweep.axes import Grid
-from sweep.frame import column_values
 from sweep.frontier import COST, FRONTIERS
+from sweep.grid_columns import column_values
 from sweep.results import title
 from sweep.scenarios import accelerators_by_merit, scenario_columns, scenarios
 

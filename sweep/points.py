@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from sweep.fidelity import coefficients_for
 from sweep.fields import by_name
 from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
-from sweep.intervals import bounds_of, interval_of
+from sweep.intervals import bounds_of, interval_of, narrowed
 from sweep.records import default_records, set_values
 from sweep.results import BOUNDS
 from sweep.table_io import read_table, write_table
@@ -86,6 +86,8 @@ CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
 DEFAULT_CLIENT = "inferencex"
 
 MODES = ("agg", "disagg")
+Place = tuple[str, str, str]
+"""Model, accelerator and engine by catalogue name."""
 MEMORY_REASONS = (WEIGHTS_DO_NOT_FIT, KV_BELOW_ONE_REQUEST)
 
 
@@ -252,12 +254,17 @@ OUT_COLUMNS = (
 )
 
 
-def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
+def price_points(
+    frame: pl.DataFrame, fidelity: str = "fitted", anchors: PointCorrector | None = None
+) -> pl.DataFrame:
     """Estimates for a table of deployments (columns of the design's section 9), one output row per input row.
 
     A row with an impossible value has status `invalid` and its reason; one that cannot run `infeasible`. A start-up
     log asks for the memory account alone: its rows are `ok` with the verdict as reason, and no latency where it is no.
+    `anchors` (sweep.anchors) scales what measured points of a row's regime say something about.
     """
+    if fidelity == "anchored" and anchors is None:
+        raise UserError("needs measured points: --anchor-store", field="fidelity", value=fidelity)
     if "id" not in frame.columns:
         frame = frame.with_row_index("id")
     records, errors = build_records(frame)
@@ -266,7 +273,12 @@ def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
     log = is_start_up_log(frame)
     if log:
         records = _with_lengths_that_fit(frame, records, evaluate(records, fitted))
-    results = evaluate(records, fitted).results
+    evaluated = evaluate(records, fitted)
+    results = evaluated.results
+    places = [
+        None if error else _place(row) for error, row in zip(errors, frame.iter_rows(named=True), strict=True)
+    ]
+    weights = anchors.correct(places, records, evaluated) if anchors else None
     reason_codes = results["reason"].astype(int)
     reasons = [error or REASONS[code] for error, code in zip(errors, reason_codes, strict=True)]
     answered = (reason_codes == OK) | (log & np.isin(reason_codes, MEMORY_REASONS))
@@ -275,7 +287,7 @@ def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
     for name in OUT_COLUMNS:
         column = np.where(invalid, np.nan, results[name])
         columns[name] = pl.Series(column, nan_to_null=True)
-    columns |= _intervals(frame, results, status, fidelity)
+    columns |= _intervals(places, results, status, fidelity, weights)
     columns["weights_gib"] = columns["weights_gib_per_gpu"]
     columns["over_ceiling"] = np.where(invalid, False, results["over_ceiling"] > 0)
     bound = results["bound"]
@@ -283,23 +295,41 @@ def price_points(frame: pl.DataFrame, fidelity: str = "fitted") -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+class PointCorrector(Protocol):
+    """What `sweep.anchors.points` gives: scales results in place, tells the weight of each row's correction."""
+
+    def correct(
+        self, places: Sequence[Place | None], records: npt.NDArray[Any], evaluated: Evaluated
+    ) -> Mapping[str, npt.NDArray[np.float64]]: ...
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    """Model, accelerator and engine of a row, by catalogue name."""
+    hardware = row.get("hardware", row.get("gpu"))
+    engine = (_text(row.get("backend", row.get("engine"))) or "vllm").lower()
+    return (
+        resolve_model(str(row["model"])).name,
+        resolve_hardware(str(hardware)).name,
+        ENGINE_ALIASES.get(engine, engine),
+    )
+
+
 def _intervals(
-    frame: pl.DataFrame, results: npt.NDArray[Any], status: npt.NDArray[np.str_], fidelity: str
+    places: Sequence[Place | None],
+    results: npt.NDArray[Any],
+    status: npt.NDArray[np.str_],
+    fidelity: str,
+    weights: Mapping[str, npt.NDArray[np.float64]] | None,
 ) -> dict[str, object]:
     """p10 and p90 of each estimate of latency, and the evidence behind it."""
-    frame = frame.rename({k: v for k, v in ALIASES.items() if k in frame.columns and v not in frame.columns})
-    bounds: dict[str, list[float | None]] = {column.name: [None] * frame.height for column in BOUNDS}
-    evidence: list[str | None] = [None] * frame.height
-    for i, row in enumerate(frame.iter_rows(named=True)):
-        if status[i] != "ok":
+    bounds: dict[str, list[float | None]] = {column.name: [None] * len(places) for column in BOUNDS}
+    evidence: list[str | None] = [None] * len(places)
+    for i, place in enumerate(places):
+        if status[i] != "ok" or place is None:
             continue
-        engine = (_text(row.get("backend")) or "vllm").lower()
-        found = interval_of(
-            resolve_model(str(row["model"])).name,
-            resolve_hardware(str(row["hardware"])).name,
-            ENGINE_ALIASES.get(engine, engine),
-            fidelity,
-        )
+        found = interval_of(*place, fidelity)
+        if weights is not None:
+            found = narrowed(found, weights["ttft_ms"][i], weights["tpot_ms"][i])
         evidence[i] = found.support
         for name, bound in bounds_of(found, results["ttft_ms"][i], results["tpot_ms"][i]).items():
             bounds[name][i] = bound
@@ -307,12 +337,12 @@ def _intervals(
     return {**columns, "evidence": evidence}
 
 
-def run(source: Path, target: Path, fidelity: str = "fitted") -> int:
+def run(source: Path, target: Path, fidelity: str = "fitted", anchors: PointCorrector | None = None) -> int:
     """The verb: exit status 0, or 2 (by `UserError`) where no row could be priced."""
     frame = read_table(source)
     if frame.height == 0:
         raise UserError("has no rows", file=str(source))
-    out = price_points(frame, fidelity)
+    out = price_points(frame, fidelity, anchors)
     if (out["status"] == "invalid").all():
         raise UserError(f"no row could be priced; the first: {out['reason'][0]}", file=str(source))
     write_table(out, target)

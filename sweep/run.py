@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sweep.anchors.grid import grid_anchors
 from sweep.axes import Grid
 from sweep.coefficients import coefficients
 from sweep.compilation import announced
@@ -47,7 +48,8 @@ class Run:
     def job(self) -> BlockJob:
         fitted = coefficients(self.grid.hardware, str(self.grid.settings["fidelity.level"]))
         keep = str(self.grid.settings["output.keep"])
-        return BlockJob(Evaluator(self.grid, fitted), self.block_rows, keep, self.folder / PARTS)
+        evaluator = Evaluator(self.grid, fitted, grid_anchors(self.grid, fitted))
+        return BlockJob(evaluator, self.block_rows, keep, self.folder / PARTS)
 
     @cached_property
     def inert(self) -> dict[str, str]:
@@ -56,7 +58,12 @@ class Run:
 
     @property
     def coefficients_digest(self) -> str:
-        return hashlib.sha256(np.ascontiguousarray(self.job.evaluator.fitted).tobytes()).hexdigest()
+        """Of everything that prices rows: coefficients, and measured points where there are any."""
+        evaluator = self.job.evaluator
+        digest = hashlib.sha256(np.ascontiguousarray(evaluator.fitted).tobytes())
+        if evaluator.anchors is not None:
+            digest.update(evaluator.anchors.digest.encode())
+        return digest.hexdigest()
 
 
 def main(argv: Sequence[str]) -> int:

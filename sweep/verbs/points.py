@@ -25,8 +25,14 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument(
         "--fidelity",
-        default="fitted",
-        help="how operators are priced (default: fitted)",
+        default=None,
+        help="how operators are priced (default: fitted; anchored with --anchor-store)",
+    )
+    p.add_argument(
+        "--anchor-store",
+        type=Path,
+        metavar="PATH",
+        help="measured points (file or folder): the nearest of a row's regime scale its estimate",
     )
     return p
 
@@ -35,4 +41,10 @@ def main(argv: list[str]) -> int:
     arguments = parser().parse_args(argv)
     from sweep.points import run
 
-    return run(arguments.source, arguments.target, arguments.fidelity)
+    store = arguments.anchor_store
+    if store is None:
+        return run(arguments.source, arguments.target, arguments.fidelity or "fitted")
+    from sweep.anchors.points import point_anchors
+
+    fidelity = arguments.fidelity or "anchored"
+    return run(arguments.source, arguments.target, fidelity, point_anchors(store, fidelity))

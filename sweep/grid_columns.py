@@ -1,0 +1,35 @@
+"""Values of a grid's inputs, and its models, over rows given by their axis codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sweep.axes import Grid
+from sweep.catalog.models import resolve_model
+from sweep.fields import record_dtype
+
+Floats = npt.NDArray[np.float64]
+Codes = Sequence[npt.NDArray[np.int64]]
+
+
+def column_values(grid: Grid, column: str, codes: Codes) -> Floats:
+    """An input column over rows with these `codes`; one element where no axis sets it."""
+    for axis, code in zip(reversed(grid.axes), reversed(codes), strict=True):
+        if column in axis.columns:
+            return np.asarray(axis.table[code, axis.columns.index(column)], dtype=np.float64)
+    return grid.base[[(record_dtype().names or ()).index(column)]]
+
+
+def model_codes(grid: Grid, codes: Codes) -> npt.NDArray[np.int64]:
+    """Index of each row's model in `model_names`."""
+    return next(code for axis, code in zip(grid.axes, codes, strict=True) if axis.name == "model")
+
+
+def model_names(grid: Grid) -> tuple[str, ...]:
+    """Catalogue name of each choice of the model axis."""
+    axis = next(axis for axis in grid.axes if axis.name == "model")
+    names = next(label.values for label in axis.labels if label.name == "model")
+    return tuple(resolve_model(str(name)).name for name in names)
