@@ -29,6 +29,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "commands of the engine, a Kubernetes manifest and the benchmark of a deployment",
     ),
     "calibrate": ("sweep.verbs.calibrate", "fit efficiencies and overheads to measured data"),
+    "anchor": (
+        "sweep.verbs.anchor",
+        "the benchmark to run where a GPU is, and its result into the anchor store",
+    ),
     "validate": ("sweep.verbs.validate", "score the model against measured data"),
     "flags": ("sweep.verbs.flags", "every input: meaning, unit, default, what it moves"),
     "bench": ("sweep.verbs.bench", "how fast this machine evaluates and simulates"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,11 +68,14 @@ def shape_of(p: Any, d: Any) -> tuple[float, ...]:
     return tuple(float(w) if w >= 1.0 else 1.0 for w in widths)
 
 
-def record_of(anchor: Anchor, hardware_index: int = 0) -> Any:
-    """The kernel's record of an anchor, shape (1,). Raises UserError for a model or value that is not known."""
+def record_of(deployment: Mapping[str, Any], inputs: Mapping[str, Any] | None = None) -> Any:
+    """The kernel's record of a measured deployment, shape (1,), its accelerator at position 0.
+
+    Raises UserError for a model or value that is not known.
+    """
     record = default_records(1)
-    set_values(record[0], {**row_values(anchor.deployment), **anchor.inputs})
-    record["hardware_index"] = hardware_index
+    set_values(record[0], {**row_values(deployment), **(inputs or {})})
+    record["hardware_index"] = 0
     return record
 
 
@@ -120,7 +123,7 @@ class Anchors:
 def _point(anchor: Anchor, base: str) -> Point:
     model = resolve_model(str(anchor.deployment["model"])).name
     hardware = resolve_hardware(str(anchor.deployment["hardware"])).name
-    record = record_of(anchor)
+    record = record_of(anchor.deployment, anchor.inputs)
     evaluated = evaluate(record, coefficients_for(base, (hardware,)))
     result, p, d = evaluated.results[0], record[0], evaluated.derived[0]
     if result["reason"] != OK:

@@ -24,6 +24,14 @@ TABLES = (".csv", ".parquet")
 MARK = "servesweep"
 """Metadata key of benchmarks that `servesweep anchor` described in full."""
 FORMATS = frozenset(("precision", "linear_dtype", "expert_dtype"))
+INPUTS = (
+    "weight_dtype",
+    "speculative_num_tokens",
+    "speculative_acceptance_rate",
+    "cudagraph_mode",
+    "attention_backend",
+)
+"""Inputs beside the deployment's columns that set the regime."""
 
 Document = Mapping[str, Any]
 Reader = Callable[[Document, str, Document], Iterator[Anchor]]
@@ -142,8 +150,11 @@ def _plain(name: str, value: Any) -> Any:
 
 def _inputs(document: Document) -> dict[str, Any]:
     """Inputs of the model that metadata may state beside the deployment."""
-    names = ("speculative_num_tokens", "speculative_acceptance_rate", "cudagraph_mode", "attention_backend")
-    return {name: document[name] for name in names if isinstance(document.get(name), (str, int, float))}
+    return {name: document[name] for name in INPUTS if isinstance(document.get(name), (str, int, float))}
+
+
+def _known(values: Document) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _formats_unknown(deployment: Document, marked: bool = False) -> bool:
@@ -194,13 +205,8 @@ def _positive(value: Any) -> bool:
 def _vllm(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
     """`vllm bench serve --save-result`; its `backend` is the client's protocol, the engine is metadata or vLLM."""
     stated = _stated({k: v for k, v in document.items() if k not in ("backend", "request_rate")})
-    base = {
-        "model": document.get("model_id"),
-        "backend": "vllm",
-        **_mean_lengths(document),
-        **_offered(document),
-    }
-    deployment = {**base, **fill, **stated}
+    base = {"model": document.get("model_id"), **_mean_lengths(document), **_offered(document)}
+    deployment = {"backend": "vllm", **fill, **_known(base), **stated}
     yield anchor(
         deployment,
         _latencies(document),
@@ -229,8 +235,8 @@ def _sglang(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
         "pp": server.get("pp_size"),
         "precision": server.get("quantization"),
     }
-    base = {"backend": "sglang", **of_server, **lengths, **_offered(document)}
-    deployment = {**base, **fill, **_stated(tag)}
+    base = {**of_server, **lengths, **_offered(document)}
+    deployment = {"backend": "sglang", **fill, **_known(base), **_stated(tag)}
     yield anchor(
         deployment,
         _latencies(document),
@@ -271,7 +277,7 @@ def _trtllm(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
         "num_prompts": requests.get("num_requests"),
     }
     measured = {"ttft_ms": times.get("avg_ttft_ms"), "tpot_ms": times.get("avg_tpot_ms")}
-    deployment = {**fill, **{k: v for k, v in stated.items() if v is not None}}
+    deployment = {**fill, **_known(stated)}
     yield anchor(
         deployment,
         {k: v for k, v in measured.items() if _positive(v)},
@@ -313,7 +319,7 @@ def _artifact(document: Document, file: str, fill: Document) -> Iterator[Anchor]
         "cudagraph_mode": None if eager is None else "none" if eager else "full",
         "speculative_num_tokens": draft or None,
     }
-    known = {k: v for k, v in base.items() if v is not None}
+    known = _known(base)
     for step in steps:
         if not isinstance(step, dict):
             raise UserError("is no list of steps", file=file, field="sweep")

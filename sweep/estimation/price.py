@@ -13,15 +13,16 @@ from sweep.catalog.prices import DEFAULT_BOOK, price_of
 from sweep.compilation import announced
 from sweep.coverage import coverage_values
 from sweep.errors import UserError, nearest
+from sweep.estimation.anchoring import FILE, SAVE, STORE, Anchoring, Target, anchored, is_anchored
 from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fields import by_key, by_name
 from sweep.fields.inert import inert, of_record
-from sweep.intervals import CHANGED, bounds_of, interval_of
+from sweep.intervals import CHANGED, bounds_of, interval_of, narrowed
 from sweep.memory import MemoryAccount, account, pool_record
 from sweep.records import Records, default_records, set_values
 
-RUNGS = ("roofline", "fitted")
+RUNGS = ("roofline", "fitted", "anchored")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Estimate:
     """How near measurements stand: a word of `sweep.results.EVIDENCE_WORDS`."""
     bounds: dict[str, float]
     """p10 and p90 of TTFT and TPOT by column name (`sweep.results.BOUNDS`); NaN where there is none."""
+    anchoring: Anchoring | None
+    """What measured points did to the results; None where none were applied."""
 
     @property
     def reason(self) -> str:
@@ -78,16 +81,21 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     record, notes = input_record(asked, model, hardware)
     table = _coefficients(hardware.name, fidelity)
     ceiling = "workload.concurrency" not in asked.by_hand
+    if is_anchored(asked.settings):
+        record["prefill_rate_us_per_token"] = math.nan
     with announced():
         evaluated = evaluate(record, table)
     if ceiling and evaluated.results["max_concurrency"][0] >= 1.0:
         record["concurrency"] = sustainable_concurrency(record, evaluated)
         evaluated = evaluate(record, table)
+    anchoring, said = _anchored(asked, model.name, hardware.name, fidelity, record, evaluated)
     names = evaluated.results.dtype.names or ()
     engine = str(asked.values.get("engine.engine", by_key()["engine.engine"].default))
     keys = [key for key in asked.by_hand if key in by_key()]
     changed = any(key.startswith(CHANGED) for key in keys)
     found = interval_of("" if changed else model.name, hardware.name, engine, fidelity)
+    if anchoring is not None:
+        found = narrowed(found, anchoring.ttft_weight, anchoring.tpot_weight)
     latencies = (float(evaluated.results[name][0]) for name in ("ttft_ms", "tpot_ms"))
     return Estimate(
         model=model.name,
@@ -100,13 +108,28 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         prefill_memory=account(pool_record(record, "prefill")) if record["disaggregate"][0] else None,
         inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
         by_hand=dict(asked.by_hand),
-        notes=(*asked.notes, *model.notes),
+        notes=(*asked.notes, *model.notes, *said),
         price_notes=tuple(notes),
         sources=_sources(record, hardware.name, engine) if fidelity != "roofline" else {},
         concurrency_is_ceiling=ceiling,
         evidence=found.support,
         bounds=bounds_of(found, *latencies),
+        anchoring=anchoring,
     )
+
+
+def _anchored(
+    asked: Deployment, model: str, hardware: str, fidelity: str, record: Records, evaluated: Evaluated
+) -> tuple[Anchoring | None, list[str]]:
+    """Scale the results by measured points where such are given; what came of it, and what to tell."""
+    if fidelity == "anchored" and not (asked.settings.get(STORE) or asked.settings.get(FILE)):
+        allowed = "--anchor-store PATH or --load-benchmark FILE"
+        raise UserError("needs measured points", field="--fidelity", value=fidelity, allowed=allowed)
+    if not is_anchored(asked.settings):
+        unwritten = asked.settings.get(SAVE)
+        return None, ["--save-benchmark: nothing measured to write"] if unwritten else []
+    base = "roofline" if fidelity == "roofline" else "fitted"
+    return anchored(asked, Target(model, hardware, base, record, evaluated))
 
 
 def _sources(record: Records, hardware: str, engine: str) -> dict[str, Source]:

@@ -15,6 +15,7 @@ from sweep.schema import field_by_key
 SPAN = ("host.prefill_rate_us_per_token", "host.prefill_rate_lo_tokens", "host.prefill_rate_hi_tokens")
 SPAN_FLAGS = ("--prefill-rate-us-per-token", "--prefill-rate-lo-tokens", "--prefill-rate-hi-tokens")
 ANCHORS = ("anchors", "load_benchmark", "load_benchmark_scaling", "decode_floor_benchmark")
+OWN_ANCHORS = ANCHORS[:2]
 OPEN_ARRIVALS = ("poisson", "deterministic")
 AMD = ("mi", "gfx", "instinct", "amd")
 
@@ -48,11 +49,10 @@ def deployment(givens: Iterable[Given], notes: Iterable[str] = ()) -> Deployment
     simulate = _load(values, by_hand)
     _refuse_half_a_prefill_rate(values)
     _refuse_pools_without_disaggregation(values, by_hand)
-    _refuse_benchmark_without_anchor(values)
-    unread = _unread_anchors(values, by_hand)
+    _refuse_absent_anchors(values, by_hand)
     settings = {k: v for k, v in values.items() if field_by_key()[k].scope == "run"}
     deployed = {k: v for k, v in values.items() if k not in settings}
-    return Deployment(model, hardware, deployed, by_hand, (*notes, *unread), simulate, settings)
+    return Deployment(model, hardware, deployed, by_hand, tuple(notes), simulate, settings)
 
 
 def _named(last: dict[str, Given], key: str, option: str) -> str:
@@ -129,29 +129,13 @@ def _refuse_pools_without_disaggregation(values: Mapping[str, Any], by_hand: Map
         raise UserError(f"{given[0].split('=')[0]} means nothing without --disaggregate")
 
 
-def _unread_anchors(values: Mapping[str, Any], by_hand: Mapping[str, str]) -> list[str]:
-    """Artifacts are checked to exist and said not to count here: fidelity=anchored is for tables."""
-    notes = []
-    for name in ANCHORS:
-        key = f"fidelity.{name}"
-        if key not in by_hand or not values.get(key):
-            continue
-        for path in str(values[key]).split(","):
+def _refuse_absent_anchors(values: Mapping[str, Any], by_hand: Mapping[str, str]) -> None:
+    """Every artifact must be there, and those that only add to one need it."""
+    given = [name for name in ANCHORS if values.get(f"fidelity.{name}")]
+    for name in given:
+        written = by_hand[f"fidelity.{name}"].split("=")[0]
+        for path in str(values[f"fidelity.{name}"]).split(","):
             if not Path(path.strip()).exists():
-                raise UserError("does not exist", field=by_hand[key].split("=")[0], value=path.strip())
-        notes.append(f"{by_hand[key].split('=')[0]}: not read here, the estimate is the model's own")
-    return notes
-
-
-def _refuse_benchmark_without_anchor(values: Mapping[str, Any]) -> None:
-    mode = values.get("fidelity.profiling_mode")
-    anchored = any(values.get(f"fidelity.{name}") for name in ("anchors", "load_benchmark"))
-    if mode not in ("benchmark", "both"):
-        return
-    wanted = "an anchor is needed (--anchor-store DIR or --load-benchmark FILE)"
-    raise UserError(
-        f"nothing is measured here: {'anchors are not read for one deployment yet' if anchored else wanted}",
-        field="--profiling-mode",
-        value=mode,
-        allowed="simulate",
-    )
+                raise UserError("does not exist", field=written, value=path.strip())
+        if name not in OWN_ANCHORS and not set(OWN_ANCHORS) & set(given):
+            raise UserError(f"{written} adds to an anchor: give --anchor-store or --load-benchmark too")

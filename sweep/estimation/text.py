@@ -16,6 +16,7 @@ from sweep.memory import MemoryAccount
 from sweep.results import LOWER_BOUND
 
 if TYPE_CHECKING:
+    from sweep.estimation.anchoring import Anchoring
     from sweep.estimation.simulated import Simulation
 
 WEIGHT_NAMES = {
@@ -45,6 +46,13 @@ EVIDENCE_MEANING = {
     FAR: "nothing was measured on this accelerator's family under this engine",
     LOWER_BOUND: "datasheet peaks: every engine is slower",
 }
+SIDE_BY_SIDE = (
+    ("ttft_ms", "TTFT", "ms"),
+    ("tpot_ms", "TPOT", "ms"),
+    ("e2e_ms", "end to end", "ms"),
+    ("output_tok_s_per_gpu", "output", "tok/s/GPU"),
+    ("usd_per_m_total", "cost", "$/M tokens"),
+)
 COMMUNICATION = ("tp_comm", "ep_comm", "pp_comm")
 PERFORMANCE, MEMORY, BOTH = "performance", "memory", "both"
 
@@ -182,10 +190,42 @@ def _print_performance(result: Estimate, console: Console) -> None:
             f"input {_three(r['usd_per_m_input'])}, output {_three(r['usd_per_m_output'])}",
         )
     console.print(table)
+    if result.anchoring is not None:
+        _print_anchoring(result, result.anchoring, console)
     console.print(f"evidence: {result.evidence}: {EVIDENCE_MEANING[result.evidence]}")
     _warn_of_queues(result, console)
     console.print()
     _print_step(r, console)
+
+
+def _print_anchoring(result: Estimate, anchoring: Anchoring, console: Console) -> None:
+    """The model alone beside the anchored estimate, and where the points come from."""
+    count = "one measured point" if len(anchoring.points) == 1 else f"{len(anchoring.points)} measured points"
+    console.print(
+        f"[bold]Anchored[/bold] to {count}, confidence {anchoring.confidence}: "
+        f"TTFT x {anchoring.ttft_factor:.2f}, TPOT x {anchoring.tpot_factor:.2f}"
+    )
+    table = _table("what", "model", "anchored", "unit")
+    table.columns[3].justify = "left"
+    table.add_row("", "model alone", "anchored", "", style="dim")
+    for name, label, unit in SIDE_BY_SIDE:
+        table.add_row(label, _three(anchoring.alone[name]), _three(result.results[name]), unit)
+    console.print(table)
+    for line in (*where_measured(anchoring), *anchoring.notes):
+        console.print(line, markup=False)
+
+
+def where_measured(anchoring: Anchoring) -> list[str]:
+    """The measured points, a line for each shape, lengths and engine version."""
+    lines: dict[str, list[str]] = {}
+    for point in anchoring.points:
+        version = point.anchor.deployment.get("backend_version") or "version not said"
+        key = (
+            f"measured at TP{point.shape[0]:.0f}, {point.isl:.0f} -> {point.osl:.0f} tokens, "
+            f"{point.regime.engine} {version}: in flight"
+        )
+        lines.setdefault(key, []).append(f"{point.load:.0f}")
+    return [f"{key} {', '.join(loads)}" for key, loads in lines.items()]
 
 
 def _between(result: Estimate, latency: str) -> str:
@@ -309,6 +349,8 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
     if mode in (PERFORMANCE, BOTH) and not result.reason:
         out |= {name: None if math.isnan(value) else value for name, value in result.bounds.items()}
         out["evidence"] = result.evidence
+        if result.anchoring is not None:
+            out["anchored"] = _anchored_object(result.anchoring)
     if mode in (MEMORY, BOTH):
         out["weights_gib"] = columns.get("weights_gib_per_gpu")
         out["memory"] = _memory_object(result.memory)
@@ -331,6 +373,19 @@ def as_json(result: Estimate, mode: str = BOTH) -> dict[str, Any]:
     }
     out["notes"] = [*result.notes, *result.price_notes]
     return out
+
+
+def _anchored_object(anchoring: Anchoring) -> dict[str, Any]:
+    return {
+        "ttft_factor": anchoring.ttft_factor,
+        "tpot_factor": anchoring.tpot_factor,
+        "ttft_weight": anchoring.ttft_weight,
+        "tpot_weight": anchoring.tpot_weight,
+        "confidence": anchoring.confidence,
+        "model_alone": {name: anchoring.alone[name] for name, _, _ in SIDE_BY_SIDE},
+        "points": [point.anchor.as_dict() for point in anchoring.points],
+        "notes": list(anchoring.notes),
+    }
 
 
 def _memory_object(memory: MemoryAccount) -> dict[str, Any]:
