@@ -224,7 +224,7 @@ def _sglang(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
     server = server if isinstance(server, dict) else {}
     tag = dict(pair.split("=", 1) for pair in str(document.get("tag") or "").split(",") if "=" in pair)
     lengths = _mean_lengths(document)
-    if document.get("dataset_name") == "random" and document.get("random_input_len"):
+    if str(document.get("dataset_name")).startswith("random") and document.get("random_input_len"):
         ratio = document.get("random_range_ratio")
         lengths = {"isl": document["random_input_len"], "osl": document["random_output_len"]}
         lengths["length_range"] = float(ratio) if isinstance(ratio, (int, float)) else 1.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sweep.anchors.readers import MARK
 from sweep.export.command import CHECKPOINT, Command
 from sweep.export.deployment import Deployment
 from sweep.export.documented import documented
@@ -23,8 +24,8 @@ RATE_PROMPTS = 1000
 """Requests of a run at an open rate: enough for a p99 that ten requests stand above."""
 
 
-def benchmark(d: Deployment) -> Command:
-    """The client's command for the deployment's load."""
+def benchmark(d: Deployment, result: str = RESULT) -> Command:
+    """The client's command for the deployment's load; its result carries the deployment, so that it can be read back."""
     load = d.load
     command = Command(PROGRAMS[d.engine], documented(d.engine).bench)
     command.add("--backend", CLIENT[d.engine])
@@ -44,7 +45,8 @@ def benchmark(d: Deployment) -> Command:
     if d.engine == "sglang":
         command.add("--warmup-requests", min(load.concurrency, 64))
         command.add("--flush-cache")
-        command.add("--output-file", RESULT)
+        command.add("--output-file", result)
+        command.add("--tag", ",".join(_metadata(d)))
         return command
     if d.engine == "vllm":
         command.add("--num-warmups", min(load.concurrency, 64))
@@ -53,9 +55,17 @@ def benchmark(d: Deployment) -> Command:
     command.add("--metric-percentiles", "50,90,95,99")
     command.add("--save-result")
     command.add("--result-dir", ".")
-    command.add("--result-filename", RESULT)
-    command.add("--metadata", *(f"{k}={v}" for k, v in row(d).items() if v is not None and k != "id"))
+    command.add("--result-filename", result)
+    command.add("--metadata", *_metadata(d))
     return command
+
+
+def _metadata(d: Deployment) -> list[str]:
+    """The deployment as key=value: columns of `servesweep points`, and what else sets its regime."""
+    regime = {"speculative_num_tokens": d.draft_tokens or None, "attention_backend": d.attention_backend}
+    eager = {"cudagraph_mode": d.graph_mode if d.graph_mode != "full" else None}
+    described = {MARK: 1, **row(d), **regime, **eager}
+    return [f"{k}={v}" for k, v in described.items() if v is not None and k != "id"]
 
 
 def _prompts(d: Deployment) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,22 @@ from hypothesis import strategies as st
 from kernels.layout import N_OUT, RESULT_INDEX
 from sweep.anchors.anchor import Anchor, anchor
 from sweep.anchors.apply import scale
-from sweep.anchors.correction import Anchors
+from sweep.anchors.correction import Anchors, record_of
 from sweep.anchors.laws import TPOT_REACH, TTFT_REACH, decode_floor_ms, fit_tp, remaining_width
+from sweep.anchors.measurement import measured_width, measurement
 from sweep.anchors.points import PointAnchors
 from sweep.anchors.readers import read_results
 from sweep.anchors.store import load, save
 from sweep.api import sweep
 from sweep.errors import UserError
+from sweep.estimation.anchoring import Target
 from sweep.estimation.arguments import parse
 from sweep.estimation.price import Estimate, estimate
 from sweep.estimation.text import as_json
+from sweep.evaluation import Evaluated, evaluate
+from sweep.fidelity import coefficients_for
 from sweep.points import price_points
-from sweep.verbs.anchor import benchmarks, main, measured_width
+from sweep.verbs.anchor import main
 from sweep.verbs.estimate import gathered
 
 ROW: dict[str, Any] = {
@@ -521,36 +526,73 @@ def test_one_measured_row_in_four_halves_the_error_of_the_others(shared: Path) -
     assert error[1] < 0.7 * error[0]
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "atom"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_a_printed_benchmark_reads_back_as_the_deployment(tmp_path: Path, engine: str) -> None:
-    asked = gathered(
-        parse([*ASKED, "--engine", engine, "--kv-cache-dtype", "fp8", "--weight-dtype", "fp8"])[1]
-    )
-    (run,) = benchmarks(asked)
-    written = dict(pair.split("=", 1) for pair in run.metadata)
-    content = (
-        {**SGLANG, "tag": ",".join(run.metadata), "server_info": {}}
+    flags = [
+        "--model",
+        "Qwen/Qwen3-32B-FP8",
+        "--hardware",
+        "h100",
+        "--tp",
+        "2",
+        "--concurrency",
+        "48",
+        "--engine",
+        engine,
+    ]
+    words = shlex.split(measurement(flags).clients[0])
+    pairs = (
+        words[words.index("--tag") + 1].split(",")
         if engine == "sglang"
-        else vllm_result(**written)
+        else words[words.index("--metadata") + 1 :]
     )
-    back = read_one(tmp_path, content)
-    for name, value in run.deployment.items():
-        assert back.deployment[name] == value, name
-    assert back.inputs["weight_dtype"] == "fp8"
+    written = dict(pair.split("=", 1) for pair in pairs)
+    tagged = {**SGLANG, "tag": ",".join(pairs), "server_info": {}}
+    back = read_one(tmp_path, tagged if engine == "sglang" else vllm_result(**written))
+    expected = {
+        "backend": engine,
+        "tp": 2,
+        "concurrency": 48,
+        "isl": 1024,
+        "osl": 128,
+        "model": "Qwen/Qwen3-32B-FP8",
+    }
+    assert {name: back.deployment[name] for name in expected} == expected
     assert not back.formats_unknown
+    regime = Anchors([back]).points[0].regime
+    target = estimate(gathered(parse(flags)[1]))
+    assert regime.linear == "fp8_block"
+    assert not regime.differences(
+        Target("qwen3_32b", "h100_sxm", "fitted", target.record, priced_again(target)).regime
+    )
 
 
-def test_what_is_measured_fits_and_divides_tp() -> None:
-    small = {"model": "qwen3_32b", "hardware": "h100_sxm", "isl": 1024, "osl": 128}
-    assert [measured_width({**small, "tp": tp}, None) for tp in (1, 2, 4, 6, 8, 16)] == [1, 2, 4, 2, 4, 4]
-    assert measured_width({**small, "model": "deepseek_v3", "hardware": "h200_sxm", "tp": 8}, None) == 8
-    assert measured_width({**small, "tp": 8}, 2) == 2
+def priced_again(result: Estimate) -> Evaluated:
+    return evaluate(result.record, coefficients_for("fitted", (result.hardware,)))
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "tp", "gpus", "width"),
+    [
+        *(
+            ("qwen3_32b", "h100_sxm", tp, None, width)
+            for tp, width in ((1, 1), (2, 2), (4, 4), (6, 2), (8, 4), (16, 4))
+        ),
+        ("deepseek_v3", "h200_sxm", 8, None, 8),
+        ("qwen3_32b", "h100_sxm", 8, 2, 2),
+    ],
+)
+def test_what_is_measured_fits_and_divides_tp(
+    model: str, hardware: str, tp: int, gpus: int | None, width: int
+) -> None:
+    record = record_of({**ROW, "model": model, "hardware": hardware, "tp": tp})
+    assert measured_width(record, hardware, gpus) == width
 
 
 def test_the_verb_prints_reads_and_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ASKED, "--loads", "8,32"]) == 0
     printed = capsys.readouterr().out
-    assert "vllm serve Qwen/Qwen3-32B" in printed
+    assert "CHECKPOINT=Qwen/Qwen3-32B\nvllm serve" in printed
     assert printed.count("--max-concurrency") == 2
     file = tmp_path / "run.json"
     file.write_text(json.dumps(vllm_result()))
