@@ -10,8 +10,8 @@ import polars as pl
 from sweep.accelerator_style import SYMBOLS, styles
 from sweep.axes import Grid
 from sweep.catalog.prices import book_names, price_of
-from sweep.frame import column_values
 from sweep.frontier import COST
+from sweep.grid_columns import column_values
 from sweep.report.page import page, source, table
 from sweep.report.stacks import MEMORY, STEP
 from sweep.results import BY_NAME, title
