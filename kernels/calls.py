@@ -1,8 +1,7 @@
 """Calls through an address.
 
-A kernel that calls another by name is compiled with all of its code, again at every level of callers. Two large
-parts of the simulator, the price of a batch and the step model below it, are therefore compiled once each and
-called through addresses that the simulation's record holds.
+The simulator's kernels know their own records but not the input record, whose fields `sweep.fields` declares. What
+reads it, the price of a step, is made for that record and called through an address that the simulation's record holds.
 """
 
 from typing import Any
@@ -15,8 +14,6 @@ from numba.extending import intrinsic
 from kernels.jit import CACHE, ENABLED
 
 WORD, REAL = types.int64, types.float64
-LAUNCH = WORD(WORD, WORD, WORD)
-"""(world address, batches, now) -> 0"""
 PRICE = REAL(WORD, WORD, REAL, REAL, REAL, REAL, REAL, REAL)
 """(world address, instance, decode seqs, context, queries, prefill seqs, tokens, prior) -> us"""
 
@@ -32,11 +29,6 @@ def _caller(signature: Any) -> Any:
 
 
 @intrinsic
-def _launch(typing_context, address, world, n_members, now):
-    return LAUNCH.return_type(WORD, *LAUNCH.args), _caller(LAUNCH)
-
-
-@intrinsic
 def _price(typing_context, address, world, i, decode, context, queries, prefill, tokens, prior):
     return PRICE.return_type(WORD, *PRICE.args), _caller(PRICE)
 
@@ -49,7 +41,6 @@ def _plain(address: int, *arguments: Any) -> Any:
     return PLAIN[int(address)](*arguments)
 
 
-call_launch: Any = _launch if ENABLED else _plain
 call_price: Any = _price if ENABLED else _plain
 
 

@@ -17,6 +17,7 @@ from kernels.des_layout import (
 from kernels.des_metrics import count_gap
 from kernels.des_random import uniform
 from kernels.jit import internal
+from kernels.once import compiled_once
 
 
 @internal
@@ -139,7 +140,7 @@ def hand_over(w, inst, i, r, now):
     push_release(w, inst.egress_free, r)
 
 
-@internal
+@compiled_once()
 def complete(w, b, now):
     """Apply batch `b`, which ended at `now`. A request may be in several batches in flight (pipeline)."""
     batch = batches(w)[b]

@@ -20,6 +20,7 @@ from kernels.des_layout import (
 )
 from kernels.des_network import all_gather, all_reduce, hop_ns, reduce_scatter
 from kernels.jit import internal
+from kernels.once import compiled_once
 from kernels.tables import (
     ACT_FN,
     DOWN_PROJ,
@@ -145,7 +146,7 @@ def meet_tensor_ranks(w, inst, first, n_bytes):
     )
 
 
-@internal
+@compiled_once()
 def run_experts(w, inst, n_members, n_tokens):
     """The MoE block of one layer over all ranks of `n_members` instances.
 
@@ -305,7 +306,7 @@ def leave_stage(w, members, n_members, stage, n_stages):
             batch.stage0_end = end
 
 
-@internal
+@compiled_once()
 def run_graph(w, members, n_members, now):
     """Price the batches of `n_members` instances that start together at `now`: fills their ends."""
     lead = instances(w)[batches(w)[members[0]].instance]

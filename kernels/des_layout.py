@@ -119,7 +119,7 @@ WORLD = np.dtype(
         "rotation_new rotation_decode random compat tick_ns policy asked answer closed_loop bucket_ns request_overhead_ns "
         "last_gap last_bin "
         # addresses of this record and of the two compiled callbacks (`kernels.calls`)
-        "self launcher pricer"
+        "self pricer"
     )
     # requests, instances, their batches in flight and the items of each, requests that run at each instance
     + fields("req inst batch items running", 1)

@@ -9,6 +9,7 @@ when all ranks enter together; `ring` is the same ring step by step for ranks th
 """
 
 from kernels.jit import internal
+from kernels.once import compiled_once
 
 ENDPOINT_NS = 10
 """Time of one endpoint, ns."""
@@ -26,7 +27,7 @@ def reduce_ns(n_bytes, bytes_per_ns):
     return 3 * int(n_bytes // bytes_per_ns)
 
 
-@internal
+@compiled_once()
 def ring(clk, slot, scratch, first, stride, n, hop, reduce, n_reduce, n_gather):
     """Ring steps over the `n` ranks first, first + stride, ...: `n_reduce` with a reduction, `n_gather` without.
 

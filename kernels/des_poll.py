@@ -11,6 +11,7 @@ from kernels.des_graph import host_ns, linear_ns, sequence_ns, stage_layers
 from kernels.des_layout import NEVER, all_tables, batches, instances
 from kernels.des_network import ENDPOINT_NS, hop_ns, reduce_ns
 from kernels.jit import internal
+from kernels.once import compiled_once
 from kernels.tables import (
     ACT_FN,
     DOWN_PROJ,
@@ -117,7 +118,7 @@ def first_event_ns(w, b, moment):
     return now if now >= moment else max(batch.end, moment)
 
 
-@internal
+@compiled_once()
 def poll_ns(w, arrival):
     """First moment, not before `arrival`, at which an idle engine is asked for work; NEVER if none is idle."""
     if arrival == NEVER:

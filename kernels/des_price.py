@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernels.calls import LAUNCH, PRICE, call_launch, call_price, callback
+from kernels.calls import PRICE, call_price, callback
 from kernels.des_graph import run_graph, single_rank_step_ns
 from kernels.des_layout import (
     PREFILL,
@@ -23,10 +23,11 @@ from kernels.des_layout import (
 from kernels.des_offload import offloaded_step_ns, pim_attention_ns
 from kernels.des_tier import recall_ns
 from kernels.jit import internal
+from kernels.once import compiled_once
 from kernels.step import load_step, step_us
 from kernels.tables import batch_attention_ns
 from kernels.units import NS_PER_US
-from kernels.views import view
+from kernels.views import records
 
 GRID_PER_OCTAVE = 4.0
 """Decode steps are priced at four contexts per doubling and linearly between: the curve is smooth and nearly
@@ -213,8 +214,8 @@ def launch_by_kernel(w, wave, n_members, now):
         run_stages(w, wave[m], now, slowest)
 
 
-@internal
-def launch(w, n_members, now):
+@compiled_once()
+def launch_wave(w, n_members, now):
     """Start the first `n_members` batches of the list `members` together at `now`: fills `start`, `stage0_end`, `end`."""
     wave = members(w)
     for m in range(n_members):
@@ -235,23 +236,15 @@ def launch(w, n_members, now):
         batch.stage0_end += extra
 
 
-@callback(LAUNCH)
-def launch_callback(world, n_members, now):
-    """`launch` for callers that hold its address."""
-    launch(world_at(world), n_members, now)
-    return 0
-
-
 def step_pricer(dtype):
     """The step model as a callback, for input records of `dtype` (`sweep.fields.record_dtype`)."""
-    inputs = view("p", dtype)
     load_step(dtype)
 
     @callback(PRICE)
     def price(world, i, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prior):
         w = world_at(world)
         return step_us(
-            inputs(w)[i],
+            records(w.p, w.p_shape[0], dtype)[i],
             derived(w)[i],
             coefficients(w)[i],
             decode_seqs,
@@ -264,12 +257,6 @@ def step_pricer(dtype):
         )
 
     return price
-
-
-@internal
-def launch_wave(w, n_members, now):
-    """Start the batches that `members` lists."""
-    call_launch(w.launcher, w.self, n_members, now)
 
 
 @internal

@@ -32,6 +32,7 @@ from kernels.des_layout import (
 from kernels.des_random import uniform
 from kernels.des_schedule import push_back
 from kernels.jit import internal
+from kernels.once import compiled_once
 
 
 @internal
@@ -223,7 +224,7 @@ def join_decode(w, i, r):
     return True
 
 
-@internal
+@compiled_once()
 def route(w, now):
     """Hand every request that has arrived by `now` to an instance."""
     while next_arrival_ns(w) <= now:

@@ -10,6 +10,7 @@ from kernels.des_blocks import ceil_div, count_hits, count_idle_hits, grow, inde
 from kernels.des_layout import RUNNING, WAITING, batches, instances, items, requests, running
 from kernels.des_tier import count_recalled
 from kernels.jit import internal
+from kernels.once import compiled_once
 
 
 @internal
@@ -230,7 +231,7 @@ def admit(w, inst, b, budget):
         admitted += 1
 
 
-@internal
+@compiled_once()
 def schedule(w, i, now):
     """Form the next batch of instance `i` at time `now`; returns its index, or -1 if nothing can run."""
     inst = instances(w)[i]

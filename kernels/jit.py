@@ -37,7 +37,7 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.inner: Any = numba.njit(**OPTIONS, **NO_WRAPPERS, **options)(function)
         self.entry: Any = numba.njit(cache=CACHE, **OPTIONS)(function)
-        self.entry.compile = _one_process_at_a_time(function.__name__, self.entry.compile)
+        self.entry.compile = one_process_at_a_time(function.__name__, self.entry.compile)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.entry(*arguments)
@@ -51,7 +51,7 @@ def _type_in_kernels(value: Kernel, context: Any) -> Any:
     return numba.types.Dispatcher(value.inner)
 
 
-def _one_process_at_a_time(name: str, compile_: Callable[..., Any]) -> Callable[..., Any]:
+def one_process_at_a_time(name: str, compile_: Callable[..., Any]) -> Callable[..., Any]:
     """`compile_` (which also loads from the cache) while no other process compiles the kernel `name`."""
 
     def locked(signature: Any) -> Any:

@@ -16,12 +16,11 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import signature
 from numba.extending import lower_builtin, type_callable
 
 from kernels import jit_cache
-from kernels.jit import CACHE, ENABLED, OPTIONS
+from kernels.jit import CACHE, ENABLED, OPTIONS, one_process_at_a_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,58 +30,56 @@ def symbol(name: str, arguments: tuple[Any, ...]) -> str:
     return f"servesweep_{name}_{hashlib.sha256(repr(arguments).encode()).hexdigest()[:16]}"
 
 
-def load(module: str, name: str, returns: Any, arguments: tuple[Any, ...]) -> None:
-    """Compile or load the function `name` of `module` for numba types `arguments` and register its symbol."""
-    if ENABLED:
-        _loaded(module, name, returns, arguments)
-
-
 @functools.cache
-def _loaded(module: str, name: str, returns: Any, arguments: tuple[Any, ...]) -> Any:
-    """What `load` loads; the cache keeps the code alive."""
+def load(module: str, name: str, arguments: tuple[Any, ...]) -> Any:
+    """Compile the function `name` of `module` for numba types `arguments`, or load it, and register its symbol.
+
+    Returns numba's compile result, which has its return type; the memory of calls keeps the code alive.
+    """
     function = getattr(importlib.import_module(module), name)
-    with global_compiler_lock, jit_cache.lock(name, CACHE):
-        compiled = numba.cfunc(returns(*arguments), cache=CACHE, **OPTIONS)(function)
-    llvmlite.binding.add_symbol(symbol(name, arguments), compiled.address)
-    return compiled
+    # The wrapper for C is what other modules can call; the one for Python is not needed.
+    compiled: Any = numba.njit(cache=CACHE, no_cpython_wrapper=True, **OPTIONS)(function)
+    one_process_at_a_time(name, compiled.compile)(arguments)
+    result = compiled.overloads[arguments]
+    address = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
+    llvmlite.binding.add_symbol(symbol(name, arguments), address)
+    return result
 
 
-def compiled_once(returns: Any, reads: tuple[str, ...] = ()) -> Callable[[F], F]:
-    """Decorator: kernels call the function through its symbol; it returns the numba type `returns`.
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Whether the disk cache has `function`, or never will."""
+    folder = jit_cache.folder()
+    return not CACHE or folder is None or any(folder.glob(f"*.{function.__name__}-*.nbi"))
+
+
+def compiled_once(reads: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Decorator: kernels call the function through its symbol.
 
     Arrays that it only `reads` are passed as read-only, so that callers with writable ones share the same code.
-    Functions by C's convention (`kernels.calls`) must `load` what they call before they are made.
+    Callbacks (`kernels.calls`) must `load` what they call before they are made.
     """
 
     def mark(function: F) -> F:
         if ENABLED:
-            _teach_numba(function, returns, reads)
+            _teach_numba(function, reads)
         return function
 
     return mark
 
 
-def argument_types(
-    function: Callable[..., Any], reads: tuple[str, ...], given: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """Types by which a call with `given` types passes its arguments."""
+def _teach_numba(function: Callable[..., Any], reads: tuple[str, ...]) -> None:
     names = function.__code__.co_varnames
-    return tuple(
-        kind.copy(readonly=True) if name in reads else types.unliteral(kind)
-        for name, kind in zip(names, given, strict=False)
-    )
-
-
-def _teach_numba(function: Callable[..., Any], returns: Any, reads: tuple[str, ...]) -> None:
     module, name = function.__module__, function.__name__
 
     @type_callable(function)
     def typed(context: Any) -> Any:
         @functools.wraps(function)
         def typer(*given: Any) -> Any:
-            arguments = argument_types(function, reads, given)
-            load(module, name, returns, arguments)
-            return signature(returns, *arguments)
+            arguments = tuple(
+                kind.copy(readonly=True) if label in reads else types.unliteral(kind)
+                for label, kind in zip(names, given, strict=False)
+            )
+            return signature(load(module, name, arguments).signature.return_type, *arguments)
 
         return typer
 
@@ -92,5 +89,5 @@ def _teach_numba(function: Callable[..., Any], returns: Any, reads: tuple[str, .
         kind = ir.FunctionType(context.get_value_type(sig.return_type), values)
         target = cgutils.get_or_insert_function(builder.module, kind, symbol(name, sig.args))
         # A caller that comes from the cache is linked as it loads: its symbols must be there first.
-        context.active_code_library._reload_init.add(functools.partial(load, module, name, returns, sig.args))
+        context.active_code_library._reload_init.add(functools.partial(load, module, name, sig.args))
         return builder.call(target, arguments)

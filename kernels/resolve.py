@@ -5,7 +5,6 @@ engine, lengths); the step and batching kernels then read the derived record onl
 """
 
 import numpy as np
-from numba import float64
 
 from kernels import reasons
 from kernels.auto import default_to, given
@@ -176,7 +175,7 @@ def resolve(p, d):
     resolve_deployment(p, d)
 
 
-@compiled_once(float64)
+@compiled_once()
 def resolve_deployment(p, d):
     """Fill the derived record `d` (kernels.layout.DERIVED) from the input record `p`.
 

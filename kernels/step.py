@@ -30,7 +30,7 @@ from kernels.experts import rank_imbalance, touched_experts
 from kernels.fabric import domain_gpus
 from kernels.gemm import gemm_us
 from kernels.hostcost import host_us, kernel_floor_us, sampling_passes
-from kernels.jit import inlined, kernel
+from kernels.jit import ENABLED, inlined, kernel
 from kernels.layout import (
     DERIVED,
     PART_ATTENTION,
@@ -397,7 +397,7 @@ def step_us(
     )
 
 
-@once.compiled_once(types.float64, reads=("c",))
+@once.compiled_once(reads=("c",))
 def step_model(
     p, d, c, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prefill_prior, parts
 ):
@@ -575,10 +575,11 @@ def step_model(
 
 def load_step(input_dtype):
     """Register the step model for input records of `input_dtype`, for callbacks that call it (kernels.once)."""
+    if not ENABLED:
+        return
     once.load(
         __name__,
         step_model.__name__,
-        types.float64,
         (
             numba.from_dtype(input_dtype),
             numba.from_dtype(DERIVED),

@@ -101,6 +101,20 @@ def view(name: str, dtype: Any, n_axes: int = 1) -> Callable[..., Any]:
     return access
 
 
+@internal
+def _records(address, n, dtype):
+    return carray(_pointer(address), (n,), dtype)
+
+
+def _plain_records(address: int, n: int, dtype: Any) -> Any:
+    memory: Any = (ctypes.c_char * (n * dtype.itemsize)).from_address(int(address))
+    return np.frombuffer(memory, record_type(dtype))
+
+
+records: Any = _records if ENABLED else _plain_records
+"""`records(address, n, dtype)`: the array of `n` records at an address."""
+
+
 def record_at(dtype: np.dtype) -> Callable[..., Any]:
     """Accessor `f(address)` of one record."""
     if not ENABLED:

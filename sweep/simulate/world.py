@@ -33,7 +33,6 @@ class World:
     def __init__(self, record: NDArray[Any]) -> None:
         self.record = record
         record["self"] = record.ctypes.data
-        record["launcher"] = des_price.launch_callback.address
         self.arrays: dict[str, NDArray[Any]] = {}
         self.tables = np.zeros(1, TABLES)
 
