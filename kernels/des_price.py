@@ -1,12 +1,15 @@
 """What a batch costs: operator tables or the step kernel, and the host's share of a step."""
 
 import numpy as np
+from numba import from_dtype, types
 
+from kernels import once
 from kernels.calls import PRICE, call_price, callback
 from kernels.des_graph import run_graph, single_rank_step_ns
 from kernels.des_layout import (
     PREFILL,
     PRICE_TABLES,
+    WORLD,
     all_tables,
     batches,
     coefficients,
@@ -23,7 +26,6 @@ from kernels.des_layout import (
 from kernels.des_offload import offloaded_step_ns, pim_attention_ns
 from kernels.des_tier import recall_ns
 from kernels.jit import internal
-from kernels.once import compiled_once
 from kernels.step import load_step, step_us
 from kernels.tables import batch_attention_ns
 from kernels.units import NS_PER_US
@@ -214,7 +216,7 @@ def launch_by_kernel(w, wave, n_members, now):
         run_stages(w, wave[m], now, slowest)
 
 
-@compiled_once()
+@once.compiled_once()
 def launch_wave(w, n_members, now):
     """Start the first `n_members` batches of the list `members` together at `now`: fills `start`, `stage0_end`, `end`."""
     wave = members(w)
@@ -234,6 +236,11 @@ def launch_wave(w, n_members, now):
         )
         batch.end += extra
         batch.stage0_end += extra
+
+
+def load_launch():
+    """Register `launch_wave` ahead of its first call (kernels.once)."""
+    once.load(__name__, launch_wave.__name__, (from_dtype(WORLD), types.int64, types.int64))
 
 
 def step_pricer(dtype):

@@ -9,6 +9,7 @@ from kernels.cost import fill_cost
 from kernels.disagg import evaluate_pools
 from kernels.jit import inlined, kernel
 from kernels.offload import offload_fetch_us
+from kernels.once import compiled_once
 from kernels.operating import fill_memory, fill_steps, host_latency, residents
 from kernels.prefill_rate import prefill_scale
 from kernels.units import US_PER_S
@@ -79,7 +80,7 @@ def closed_population(limit, p):
     return resident, max(total, resident), clients - resident
 
 
-@kernel
+@compiled_once(reads=("c",))
 def evaluate(p, d, pools, pools_d, c, parts, r, o):
     """Fill the result record `o` (kernels.layout.RESULT, NaN before) for the input `p`, already resolved into `d`.
 

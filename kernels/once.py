@@ -34,11 +34,15 @@ def symbol(name: str, arguments: tuple[Any, ...]) -> str:
 def load(module: str, name: str, arguments: tuple[Any, ...]) -> Any:
     """Compile the function `name` of `module` for numba types `arguments`, or load it, and register its symbol.
 
-    Returns numba's compile result, which has its return type; the memory of calls keeps the code alive.
+    Returns numba's compile result, which has its return type (None where kernels run as plain Python); the memory of
+    calls keeps the code alive.
     """
+    if not ENABLED:
+        return None
     function = getattr(importlib.import_module(module), name)
     # The wrapper for C is what other modules can call; the one for Python is not needed.
-    compiled: Any = numba.njit(cache=CACHE, no_cpython_wrapper=True, **OPTIONS)(function)
+    options = {**OPTIONS, "cache": CACHE, "no_cpython_wrapper": True}
+    compiled: Any = numba.njit(**options)(function)
     one_process_at_a_time(name, compiled.compile)(arguments)
     result = compiled.overloads[arguments]
     address = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
@@ -46,10 +50,10 @@ def load(module: str, name: str, arguments: tuple[Any, ...]) -> Any:
     return result
 
 
-def is_compiled(function: Callable[..., Any]) -> bool:
-    """Whether the disk cache has `function`, or never will."""
+def is_compiled(name: str) -> bool:
+    """Whether the disk cache has the function `name`, or never will."""
     folder = jit_cache.folder()
-    return not CACHE or folder is None or any(folder.glob(f"*.{function.__name__}-*.nbi"))
+    return not CACHE or folder is None or any(folder.glob(f"*.{name}-*.nbi"))
 
 
 def compiled_once(reads: tuple[str, ...] = ()) -> Callable[[F], F]:

@@ -30,7 +30,7 @@ from kernels.experts import rank_imbalance, touched_experts
 from kernels.fabric import domain_gpus
 from kernels.gemm import gemm_us
 from kernels.hostcost import host_us, kernel_floor_us, sampling_passes
-from kernels.jit import ENABLED, inlined, kernel
+from kernels.jit import inlined, kernel
 from kernels.layout import (
     DERIVED,
     PART_ATTENTION,
@@ -575,8 +575,6 @@ def step_model(
 
 def load_step(input_dtype):
     """Register the step model for input records of `input_dtype`, for callbacks that call it (kernels.once)."""
-    if not ENABLED:
-        return
     once.load(
         __name__,
         step_model.__name__,

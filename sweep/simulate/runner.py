@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kernels.des_layout import FINISHED, REJECTED, REJECTION_TEXT
 from kernels.des_loop import run as run_loop
+from sweep.compilation import LAUNCH, STEP, announced
 from sweep.simulate.custom import Custom, answer
 from sweep.simulate.world import Instance, RunOptions, World, build
 from sweep.traces.requests import Requests
@@ -45,7 +46,9 @@ def simulate(
     custom: Custom | None = None,
 ) -> Outcome:
     """Build the arrays and run until nothing is left to happen; `progress(done, total)` is called between slices."""
-    world = build(instances, requests, options)
+    with announced(LAUNCH, STEP):
+        world = build(instances, requests, options)
+        run_loop(world.record, 0)
     start = time.perf_counter()
     done = False
     while not done:
