@@ -157,18 +157,25 @@ def write(done: Planned) -> Path:
         write_atomic(folder / "plans.parquet", parquet_bytes(done.frame()))
         write_atomic(folder / "deployments.parquet", parquet_bytes(deployments_frame(done.answer)))
         write_atomic(folder / "curve.parquet", parquet_bytes(curve_frame(done.answer)))
-        if asked.grid.settings["output.report"] and done.insights.swings:
-            usd = done.insights.swings
-            write_atomic(
-                folder / "tornado.png",
-                tornado_png(usd, done.insights.base_usd_per_hour, done.insights.names[0]),
-            )
+        if asked.grid.settings["output.report"]:
+            _draw(done, folder)
         write_atomic(
             folder / "plan.json", json.dumps(as_dict(done, folder), indent=1, allow_nan=False).encode()
         )
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", field="output.dir", value=folder) from None
     return folder
+
+
+def _draw(done: Planned, folder: Path) -> None:
+    """tornado.png and report.html."""
+    from sweep.report.plan import plan_html
+
+    found = done.insights
+    if found.swings:
+        picture = tornado_png(found.swings, found.base_usd_per_hour, found.names[0])
+        write_atomic(folder / "tornado.png", picture)
+    write_atomic(folder / "report.html", plan_html(done))
 
 
 def _new_folder() -> Path:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from kernels.auto import default_to
@@ -21,6 +22,7 @@ from sweep.planner.plans import Part, Plan
 from sweep.planner.question import Question
 from sweep.simulate.curves import NS_PER_MS, LoadPoint, Served, Slo, measure, scored
 from sweep.simulate.deployment import Deployment, client_traffic, deployment, run, served
+from sweep.simulate.heartbeat import intervals
 from sweep.simulate.runner import Outcome, request_frame, simulate
 from sweep.simulate.world import Instance, RunOptions
 from sweep.traces.requests import Requests
@@ -35,6 +37,19 @@ WARM_UP = 0.25
 SHARED_PROMPTS = 8
 """Distinct prefixes behind a prefix hit rate: few enough to stay in the caches, as the hit rate says they do."""
 ROLES = {"replica": MIXED, "prefill": PREFILL, "decode": DECODE}
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A simulated fleet over time: one figure per interval, `seconds` at its end; counts of all replicas together."""
+
+    seconds: npt.NDArray[np.float64]
+    prompt_tok_s: npt.NDArray[np.float64]
+    output_tok_s: npt.NDArray[np.float64]
+    running: npt.NDArray[np.int64]
+    waiting: npt.NDArray[np.int64]
+    kv_share: npt.NDArray[np.float64]
+    replicas: int
 
 
 class Fleet:
@@ -68,13 +83,40 @@ class Fleet:
 
     def load_at(self, rate_per_s: float) -> LoadPoint:
         """The whole plan at `rate_per_s`, simulated in part; rates of the result are of the simulated part."""
+        slo = self._slo()
+        outcome, rate = self._run(rate_per_s)
+        seen = self._seen_by_clients(outcome)
+        point = measure(seen, rate, slo=slo, warmup_share=WARM_UP)
+        return replace(point, goodput_per_s=point.achieved_per_s * share_within(seen, slo))
+
+    def timeline_at(self, rate_per_s: float) -> Timeline:
+        """The simulated part over time, its pools together, at `rate_per_s` for the whole plan."""
+        outcome, _ = self._run(rate_per_s)
+        length_ns, counts = intervals(outcome)
+        seconds = length_ns / 1e9
+        total = {name: counts[name].sum(axis=0)[:-1] for name in counts}
+        capacity = max(1, int(outcome.world.inst["n_blocks"].sum()))
+        return Timeline(
+            seconds=np.arange(1, total["generated"].size + 1) * seconds,
+            prompt_tok_s=total["prompt_tokens"] / seconds,
+            output_tok_s=total["generated"] / seconds,
+            running=total["running"],
+            waiting=total["waiting"],
+            kv_share=total["blocks_used"] / capacity,
+            replicas=sum(part.count for part in self.parts),
+        )
+
+    def _slo(self) -> Slo:
         limits = self.question.limits
-        slo = Slo(
+        return Slo(
             ttft_ms=_or_none(limits.ttft_ms),
             tpot_ms=_or_none(limits.tpot_ms),
             e2e_ms=_or_none(limits.e2e_ms),
             percentile=limits.percentile,
         )
+
+    def _run(self, rate_per_s: float) -> tuple[Outcome, float]:
+        """The simulation, and the rate that it was offered (0 for a closed loop)."""
         rate = rate_per_s * self.share
         in_flight = self._in_flight(rate_per_s)
         asked = TURNS_IN_FLIGHT * (in_flight or rate * self.e2e_s)
@@ -86,10 +128,7 @@ class Fleet:
             seed=int(self.question.setting("seed")),
             request_overhead_ns=self.request_overhead_ns,
         )
-        outcome = simulate(self.instances, requests, options)
-        seen = self._seen_by_clients(outcome)
-        point = measure(seen, 0.0 if in_flight else rate, slo=slo, warmup_share=WARM_UP)
-        return replace(point, goodput_per_s=point.achieved_per_s * share_within(seen, slo))
+        return simulate(self.instances, requests, options), 0.0 if in_flight else rate
 
     def _seen_by_clients(self, outcome: Outcome) -> Served:
         """What was served, and how many requests the instances can run."""

@@ -155,11 +155,12 @@ def print_plans(frame: pl.DataFrame, title: str) -> None:
             HEADS[column], justify="left" if text else "right", no_wrap=not text, overflow="fold"
         )
     for row in frame.select(columns).iter_rows(named=True):
-        table.add_row(*(_cell(column, row[column]) for column in columns))
+        table.add_row(*(cell(column, row[column]) for column in columns))
     console.print(table, highlight=False)
 
 
-def _cell(column: str, value: Any) -> str:
+def cell(column: str, value: Any) -> str:
+    """A figure of a table of plans."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if column in ("utilization", "headroom", "simulated_goodput"):

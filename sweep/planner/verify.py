@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sweep.errors import NoAnswer
 from sweep.planner.answer import Answer, order, planned_latency, tokens_per_request
@@ -13,6 +14,9 @@ from sweep.planner.demand import Demand
 from sweep.planner.names import plan_name
 from sweep.planner.plans import Part, Plan
 from sweep.simulate.curves import LoadPoint
+
+if TYPE_CHECKING:
+    from sweep.planner.simulated import Fleet
 
 GROWTH = 0.05
 """Share of its replicas by which a plan that misses grows, one at least."""
@@ -115,15 +119,16 @@ def _usd(part: Part, candidates: Candidates) -> float:
 
 
 def _simulator(answer: Answer) -> LoadOf:
+    return lambda plan: fleet_of(plan, answer).load_at(plan.rate_per_s)
+
+
+def fleet_of(plan: Plan, answer: Answer) -> Fleet:
+    """The working replicas of a plan, ready to be simulated."""
     from sweep.planner.simulated import Fleet
 
     _, osl = tokens_per_request(answer.question)
-
-    def load_of(plan: Plan) -> LoadPoint:
-        ttft, tpot = planned_latency(plan, answer)
-        return Fleet(plan, answer.question, ttft + osl * tpot).load_at(plan.rate_per_s)
-
-    return load_of
+    ttft, tpot = planned_latency(plan, answer)
+    return Fleet(plan, answer.question, ttft + osl * tpot)
 
 
 def _refusal(first: Verified, candidates: Candidates, demand: Demand) -> str:

@@ -18,7 +18,7 @@ accelerator, four precisions and the usual shapes (conf/grid/plan.yaml).
   servesweep plan model=llama_3_3_70b hardware=h200_sxm parallelism=tp4 demand.replicas=6      what this fleet sustains
 
 The last line names the results directory: plans.parquet (fleets within the SLO), deployments.parquet (every deployment
-and why not), curve.parquet (latency over load), tornado.png, plan.json. Exit status 3: no fleet meets the demand, and why.
+and why not), curve.parquet (latency over load), tornado.png, report.html, plan.json. Exit status 3: no fleet meets the demand, and why.
 """
 
 

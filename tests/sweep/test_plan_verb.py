@@ -27,7 +27,14 @@ def test_a_plan_is_told_to_a_person_and_left_in_a_folder(tmp_path, capsys):
     answer = next(line for line in lines if line.startswith("answer"))
     assert " x " in answer and ("h100_sxm" in answer or "l40s" in answer)
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert names == {"plans.parquet", "deployments.parquet", "curve.parquet", "tornado.png", "plan.json"}
+    assert names == {
+        "plans.parquet",
+        "deployments.parquet",
+        "curve.parquet",
+        "tornado.png",
+        "plan.json",
+        "report.html",
+    }
     assert (tmp_path / "run" / "tornado.png").read_bytes().startswith(b"\x89PNG")
     curve = pl.read_parquet(tmp_path / "run" / "curve.parquet")
     assert not curve["within_slo"].all() and curve["within_slo"].any()

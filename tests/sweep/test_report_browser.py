@@ -47,7 +47,7 @@ class Page:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(file.as_uri())
-        self.page.wait_for_selector("#plot canvas")
+        self.page.wait_for_selector("canvas")
 
     def shown(self) -> int:
         """Points that pass the filters, as the page says."""
@@ -144,6 +144,24 @@ def test_intervals_span_the_estimate(report: Page) -> None:
     x, spans = report.page.evaluate("[chart.series.at(-1).x, chart.series.at(-1).spans]")
     assert len(x) > 1
     assert all(low < value < high for value, (low, high) in zip(x, spans, strict=True))
+
+
+def test_the_report_of_a_plan_draws_its_curves_quietly(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sweep.planner.question import question
+    from sweep.planner.run import planned, write
+
+    monkeypatch.chdir(tmp_path)
+    asked = "model=llama_3_1_8b hardware=h100_sxm,l40s precision=checkpoint parallelism=tp1 demand.request_rate=8 demand.short_list=1"
+    page = Page(browser, (write(planned(question(asked.split()))) / "report.html").resolve())
+    for latency in ("0", "1", "2"):
+        page.page.locator("#controls select").select_option(latency)
+        drawn = page.page.evaluate("curve.series.map(s => s.x.length)")
+        assert len(drawn) == 2 and min(drawn) > 3
+    assert page.page.locator("#timeline canvas").count() >= 6
+    assert page.page.locator("#sensitivity .swing").count() == 10
+    assert page.complaints == []
 
 
 def test_twenty_thousand_points_stay_responsive(browser: Any, tmp_path: Path) -> None:
