@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup tools sweep simulate test test-long lint format bench clean
+.PHONY: help setup tools sweep simulate test test-long lint format validate bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -54,6 +54,14 @@ lint: tools  ## format, lint and types
 format: tools  ## rewrite the files as the linter wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+# Folder of measured tables and runs.
+MEASURED ?= ../shared/measured
+TABLES := $(patsubst %,$(MEASURED)/%.csv,silicon_dev amd_dev throughput_dev kv_capacity_dev allreduce_dev) $(MEASURED)/vllm_runs
+
+validate: setup  ## score the model on measured tables: README's table, docs/validation.md, docs/parity.png
+	@$(BIN)/servesweep validate $(TABLES) --operator-profiles $(MEASURED)/operator_profiles \
+		--plot docs/parity.png --markdown docs/validation.md --markdown README.md
 
 bench: setup  ## rows, steps and requests per second on this machine
 	@$(BIN)/servesweep bench

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from sweep.accelerator_style import MARKERS, styles
+from sweep.catalog.hardware import resolve_hardware
 from sweep.errors import UserError
-from sweep.points import price_points
+from sweep.points import PointCorrector, price_points
 from sweep.table_io import read_table
+from sweep.validation_runs import NEEDED, replayed, runs_in
 
-SLICES = ("mode", "backend", "implementation", "hardware", "gpu", "model")
+SLICES = ("mode", "backend", "implementation", "hardware", "gpu", "model", "statistic")
 MIB = 1024**2
+PANELS_ACROSS = 3
+FEW_POINTS, FEW_POINTS_SIZE = 150, 36
+"""Below so many points in a panel they are drawn this large (square points)."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,13 @@ class Figure:
 
     name: str
     frame: pl.DataFrame
+    table: str = ""
+    """Name of the table or folder it comes from."""
 
 
-def figures(table: pl.DataFrame, fidelity: str) -> list[Figure]:
+def figures(
+    table: pl.DataFrame, fidelity: str = "fitted", anchors: PointCorrector | None = None
+) -> list[Figure]:
     """The figures that a measured table holds, with the model's answer to each row.
 
     Raises UserError where the table holds nothing that the model predicts.
@@ -32,10 +43,12 @@ def figures(table: pl.DataFrame, fidelity: str) -> list[Figure]:
     columns = set(table.columns)
     if {"measured_ttft_ms", "measured_tpot_ms"} <= columns:
         pairs = {"ttft_ms": "measured_ttft_ms", "tpot_ms": "measured_tpot_ms"}
-        return _answered(table, price_points(table, fidelity), pairs)
+        return _answered(table, price_points(table, fidelity, anchors), pairs)
     if "measured_output_tok_s_per_gpu" in columns:
         return _answered(
-            table, price_points(table, fidelity), {"output_tok_s_per_gpu": "measured_output_tok_s_per_gpu"}
+            table,
+            price_points(table, fidelity, anchors),
+            {"output_tok_s_per_gpu": "measured_output_tok_s_per_gpu"},
         )
     if {"weights_gib", "kv_tokens"} <= columns:
         printed = (
@@ -135,48 +148,111 @@ def _scored(frame: pl.DataFrame, name: str, label: str) -> pl.DataFrame:
 
 
 def parity_plot(measured: Sequence[Figure], file: Path) -> None:
-    """Predicted against measured on log axes, one panel per figure, one colour per accelerator."""
+    """Predicted against measured on log axes, one panel per figure, one colour and marker per accelerator in all of them."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
 
-    canvas, panels = plt.subplots(1, len(measured), figsize=(7.5 * len(measured), 6.5), squeeze=False)
-    colours = plt.get_cmap("tab10")
-    for panel, figure in zip(panels[0], measured, strict=True):
-        column = "hardware" if "hardware" in figure.frame.columns else "gpu"
-        frame = figure.frame.filter(pl.col("predicted").is_not_null())
-        for i, name in enumerate(sorted(frame[column].unique().drop_nulls().to_list())):
-            group = frame.filter(pl.col(column) == name)
-            panel.scatter(
-                group["measured"],
-                group["predicted"],
-                s=14,
-                alpha=0.6,
-                color=colours(i % 10),
-                marker="osD^v"[i // 10 % 5],
-                label=name,
-            )
-        low, high = frame["measured"].min(), frame["measured"].max()
-        panel.plot([low, high], [low, high], color="black", linewidth=1)
-        panel.set(
-            xscale="log", yscale="log", xlabel=f"measured {figure.name}", ylabel=f"predicted {figure.name}"
-        )
-        panel.legend(fontsize=9, loc="upper left", framealpha=0.9)
+    across = min(PANELS_ACROSS, len(measured))
+    down = -(-len(measured) // across)
+    canvas, panels = plt.subplots(down, across, figsize=(5.6 * across, 5.0 * down), squeeze=False)
+    frames = [_by_accelerator(figure) for figure in measured]
+    counts = pl.concat([frame.select("accelerator") for frame in frames])["accelerator"].value_counts()
+    style = styles(counts.sort("count", "accelerator", descending=[True, False])["accelerator"].to_list())
+    for panel in panels.flat[len(measured) :]:
+        panel.set_visible(False)
+    for panel, figure, frame in zip(panels.flat, measured, frames, strict=False):
+        for name, (colour, marker) in style.items():
+            group = frame.filter(pl.col("accelerator") == name)
+            if group.height:
+                panel.scatter(
+                    group["measured"],
+                    group["predicted"],
+                    s=FEW_POINTS_SIZE if frame.height < FEW_POINTS else 12,
+                    alpha=0.6,
+                    color=colour,
+                    marker=MARKERS[marker],
+                    linewidth=0,
+                    zorder=2,
+                )
+        _diagonal(panel, frame)
+        panel.set(xscale="log", yscale="log", xlabel="measured", ylabel="predicted")
+        panel.set_title(f"{figure.table}: {figure.name}" if figure.table else figure.name, fontsize=10)
         panel.grid(alpha=0.3, which="both")
-    canvas.tight_layout()
-    canvas.savefig(file, dpi=120)
+    handles = [
+        Line2D([], [], color=colour, marker=MARKERS[marker], linestyle="", label=name)
+        for name, (colour, marker) in style.items()
+    ]
+    canvas.legend(handles=handles, loc="lower center", ncols=min(7, len(handles)), fontsize=9, frameon=False)
+    canvas.tight_layout(rect=(0, 0.02 + 0.16 / (5.0 * down) * -(-len(handles) // 7), 1, 1))
+    canvas.savefig(file, dpi=90)
     plt.close(canvas)
 
 
-def validate(paths: Sequence[Path], fidelity: str = "fitted", plot: Path | None = None) -> pl.DataFrame:
-    """Score the model on measured tables; the columns of `score` after `table`."""
+def _diagonal(panel: Any, frame: pl.DataFrame) -> None:
+    """The line of equality, and a factor of two to both sides."""
+    low, high = frame["measured"].min(), frame["measured"].max()
+    if low is None or high is None:
+        return
+    for factor, width in ((1.0, 1.2), (2.0, 0.6), (0.5, 0.6)):
+        ends = [float(low), float(high)]  # type: ignore[arg-type]
+        panel.plot(
+            ends,
+            [factor * end for end in ends],
+            color="black",
+            linewidth=width,
+            linestyle="-" if factor == 1 else ":",
+            zorder=1,
+        )
+
+
+def _by_accelerator(figure: Figure) -> pl.DataFrame:
+    """Answered rows of a figure with their accelerator's catalogue name, where it has one."""
+    column = "hardware" if "hardware" in figure.frame.columns else "gpu"
+    frame = figure.frame.filter(pl.col("predicted").is_not_null() & pl.col(column).is_not_null())
+    names = {name: _accelerator(name) for name in frame[column].unique().to_list()}
+    return frame.with_columns(
+        pl.col(column).replace_strict(names, return_dtype=pl.String).alias("accelerator")
+    )
+
+
+def _accelerator(name: str) -> str:
+    try:
+        return resolve_hardware(name).name
+    except UserError:
+        return name
+
+
+def validate(
+    paths: Sequence[Path],
+    fidelity: str = "fitted",
+    plot: Path | None = None,
+    anchors: PointCorrector | None = None,
+    profiles: Path | None = None,
+) -> pl.DataFrame:
+    """Score the model on measured tables and folders of real runs; the columns of `score` after `table`."""
     found: list[Figure] = []
-    parts = []
     for path in paths:
-        measured = figures(read_table(path), fidelity)
-        found += measured
-        parts += [score(figure).select(pl.lit(path.name).alias("table"), pl.all()) for figure in measured]
+        if path.is_dir():
+            found += run_figures(path, profiles, fidelity)
+        else:
+            found += [replace(f, table=path.stem) for f in figures(read_table(path), fidelity, anchors)]
     if plot is not None:
         parity_plot(found, plot)
-    return pl.concat(parts)
+    return pl.concat(
+        [score(figure).select(pl.lit(figure.table).alias("table"), pl.all()) for figure in found]
+    )
+
+
+def run_figures(folder: Path, profiles: Path | None, fidelity: str) -> list[Figure]:
+    """Figures of the real runs in a folder, all runs together. Raises UserError where there is none."""
+    runs = runs_in(folder)
+    if not runs:
+        raise UserError(f"holds no run ({', '.join(NEEDED)})", file=str(folder))
+    frames: dict[str, list[pl.DataFrame]] = {}
+    for run in runs:
+        for name, frame in replayed(run, profiles, fidelity):
+            frames.setdefault(name, []).append(frame)
+    return [Figure(name, pl.concat(parts), folder.name) for name, parts in frames.items()]

@@ -16,9 +16,26 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         type=Path,
         metavar="TABLE",
-        help="csv, parquet or jsonl with inputs and measured figures",
+        help="csv, parquet or jsonl with inputs and measured figures, or a folder of real runs to replay",
     )
     p.add_argument("--fidelity", default="fitted", help="how operators are priced (default: fitted)")
+    p.add_argument(
+        "--operator-profiles", type=Path, metavar="DIR", help="profile bundles that price replayed runs"
+    )
+    p.add_argument(
+        "--anchor-store",
+        type=Path,
+        metavar="PATH",
+        help="measured points to scale estimates by (other rows!)",
+    )
+    p.add_argument(
+        "--markdown",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write the scores as a page, or as a short table between the marks of a file that has them",
+    )
     p.add_argument("--plot", type=Path, metavar="PNG", help="parity plot: predicted against measured")
     p.add_argument("--json", action="store_true", help="print the scores as one JSON list")
     return p
@@ -28,7 +45,18 @@ def main(argv: list[str]) -> int:
     arguments = parser().parse_args(argv)
     from sweep.validation import validate
 
-    scores = validate(arguments.tables, arguments.fidelity, arguments.plot)
+    anchors = None
+    if arguments.anchor_store is not None:
+        from sweep.anchors.points import point_anchors
+
+        anchors = point_anchors(arguments.anchor_store, arguments.fidelity)
+    scores = validate(
+        arguments.tables, arguments.fidelity, arguments.plot, anchors, arguments.operator_profiles
+    )
+    for file in arguments.markdown:
+        from sweep.validation_page import write_page
+
+        write_page(scores, file, arguments.plot)
     if arguments.json:
         print(scores.write_json())
         return 0

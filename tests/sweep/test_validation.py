@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sweep.anchors.points import point_anchors
 from sweep.errors import UserError
 from sweep.points import price_points
 from sweep.validation import figures, parity_plot, score, validate
+from sweep.validation_page import BEGIN, END, write_page
 
 ROWS = [
     {
@@ -66,3 +68,46 @@ def test_measured_tables_are_scored_whole(shared: Path):
     assert whole["coverage"].min() > 0.98
     tpot = whole.filter(pl.col("figure") == "tpot_ms")
     assert tpot["median_abs_percent"].max() < 15.0
+
+
+def test_the_short_table_goes_between_the_marks_of_a_file_and_the_page_into_any_other(tmp_path: Path):
+    scores = validate_frame(measured(1.1), tmp_path)
+    readme, page = tmp_path / "README.md", tmp_path / "page.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        write_page(scores, readme)
+        write_page(scores, page)
+    text = readme.read_text()
+    assert text.startswith(f"before\n{BEGIN}\n| table |")
+    assert text.endswith(f"|\n{END}\nafter\n")
+    assert "old" not in text
+    assert text.count("| ttft_ms |") == 1
+    assert page.read_text().count("| hardware=h100_sxm |") == 2
+
+
+def validate_frame(frame: pl.DataFrame, folder: Path) -> pl.DataFrame:
+    frame.write_csv(folder / "measured.csv")
+    return validate([folder / "measured.csv"])
+
+
+def test_real_runs_are_replayed_within_a_few_percent(shared: Path):
+    scores = validate([shared / "measured/vllm_runs"], profiles=shared / "measured/operator_profiles").filter(
+        pl.col("slice") == "all"
+    )
+    errors = dict(zip(scores["figure"], scores["median_abs_percent"], strict=True))
+    assert set(errors) == {"simulated_ttft_ms", "simulated_tpot_ms", "simulated_e2e_ms"}
+    assert max(errors.values()) < 3.0
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="holds no run"):
+        validate([tmp_path])
+
+
+def test_anchors_bring_estimates_to_their_own_measurements(tmp_path: Path):
+    frame = measured(1.5)
+    frame.write_csv(tmp_path / "measured.csv")
+    anchors = point_anchors(tmp_path / "measured.csv", "fitted")
+    scores = validate([tmp_path / "measured.csv"], anchors=anchors).filter(pl.col("slice") == "all")
+    assert scores["median_abs_percent"].to_list() == [0.0, 0.0]
+    assert scores["in_interval"].to_list() == [1.0, 1.0]
