@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "estimate": ("sweep.verbs.estimate", "one deployment with its full breakdown: memory and performance"),
     "points": ("sweep.verbs.points", "a table of deployments in, a table of estimates out"),
     "resume": ("sweep.verbs.resume", "continue an interrupted sweep"),
+    "report": ("sweep.verbs.report", "the report and all pictures of a sweep, drawn again"),
     "simulate": ("sweep.verbs.simulate", "request by request, with a discrete-event simulator"),
     "collectives": ("sweep.verbs.collectives", "a table of collectives in, their times out"),
     "workload": ("sweep.verbs.workload", "what a trace contains, and a synthetic workload fitted to it"),

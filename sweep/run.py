@@ -215,6 +215,27 @@ def _simulate(run: Run) -> None:
             print(line, file=sys.stderr)
 
 
+def redraw(folder: Path) -> list[Path]:
+    """Draw the pictures and the report of a finished run again, those that a run leaves out included; the files written."""
+    from sweep.breakdown_plot import breakdown_png
+    from sweep.plots import throughput_png
+
+    run = reopen(folder)
+    if not (folder / FRONTIER).is_file():
+        raise UserError(f"is not finished: servesweep resume {folder}", field="report", value=folder)
+    summary, _ = evaluate(run)
+    frame = frontier_frame(run, summary)
+    _draw(run, summary, frame)
+    more = {
+        "throughput.png": throughput_png(frame, run.grid),
+        "breakdown.png": breakdown_png(frame, run.grid),
+    }
+    for name, content in more.items():
+        if content is not None:
+            write_atomic(folder / name, content)
+    return [folder / name for name in ("report.html", "pareto.png", *more) if (folder / name).is_file()]
+
+
 def _draw(run: Run, summary: Summary, frame: pl.DataFrame) -> None:
     """pareto.png and report.html; without a priced row there is nothing to draw."""
     from sweep.plots import pareto_png

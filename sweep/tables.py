@@ -29,11 +29,16 @@ PER_SCENARIO = 3
 
 def best_deployments(frame: pl.DataFrame, grid: Grid, per_scenario: int = PER_SCENARIO) -> pl.DataFrame:
     """The cheapest accelerators of each scenario, each at its cheapest deployment that meets the SLO."""
+    columns = [*scenario_columns(grid), *design_columns(grid), *FIGURES]
+    return best_rows(frame, grid, per_scenario).select(columns)
+
+
+def best_rows(frame: pl.DataFrame, grid: Grid, per_scenario: int = PER_SCENARIO) -> pl.DataFrame:
+    """The rows of `best_deployments` with all their columns."""
     scenario = scenario_columns(grid)
-    columns = [*scenario, *design_columns(grid), *FIGURES]
     ordered = frame.filter(pl.col("cheapest_in_slo")).sort(COST, "row")
     ranked = ordered.group_by(scenario, maintain_order=True).head(per_scenario)
-    return ranked.sort(*scenario, COST).select(columns)
+    return ranked.sort(*scenario, COST)
 
 
 def told_instead(frame: pl.DataFrame, grid: Grid, reasons: dict[str, int]) -> str:

@@ -1,7 +1,7 @@
 // A plot of points and lines on a canvas: quick at tens of thousands of points, without a library.
 // Series: { name, colour, symbol, x, y, ids, line: bool, size: number | array, alpha: number | array, spans: [[low, high] | null], group }.
 const MARGIN = { left: 72, right: 14, top: 12, bottom: 48 };
-const REACH_PX = 16;
+const REACH_PX = 16, SPAN_PX = 10;
 const SHAPES = {
   circle: (c, r) => c.arc(0, 0, r, 0, 7),
   square: (c, r) => c.rect(-0.88 * r, -0.88 * r, 1.76 * r, 1.76 * r),
@@ -193,9 +193,12 @@ class Chart {
     if (s.spans) {
       c.strokeStyle = "#00000088";
       c.lineWidth = 1;
+      let last = -Infinity;
       s.spans.forEach((span, k) => {
-        if (!span) return;
-        const y = this.py(s.y[k]), [a, b] = span.map(v => this.px(v));
+        const y = this.py(s.y[k]);
+        if (!span || Math.abs(y - last) < SPAN_PX) return;
+        last = y;
+        const [a, b] = span.map(v => this.px(v));
         stroke(c, a, y, b, y);
         stroke(c, a, y - 3, a, y + 3);
         stroke(c, b, y - 3, b, y + 3);

@@ -13,9 +13,9 @@ from sweep.catalog.prices import book_names, price_of
 from sweep.frontier import COST
 from sweep.grid_columns import column_values
 from sweep.report.page import page, source, table
-from sweep.report.stacks import MEMORY, STEP
 from sweep.results import BY_NAME, title
 from sweep.scenarios import accelerators_by_merit, design_columns, scenario_columns
+from sweep.stacks import MEMORY, STEP
 from sweep.tables import best_deployments, cell, head
 
 MOST_POINTS = 20_000

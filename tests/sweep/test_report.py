@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from sweep.axes import Grid, Label
+from sweep.errors import UserError
 from sweep.frontier import COST
 from sweep.hydra_sweeper import compose_grid
-from sweep.plots import pareto_png
+from sweep.plots import Pair, pareto_png
 from sweep.report.frontier import report_html
-from sweep.run import Run, evaluate, finish, frontier_frame, start
+from sweep.run import Run, evaluate, finish, frontier_frame, redraw, start
 from sweep.tables import best_deployments, text
 
 OVERRIDES = (
@@ -98,6 +101,36 @@ def test_strings_in_the_report_are_data_not_markup(run: Run, frame: pl.DataFrame
 
 def test_a_frame_without_prices_has_no_picture(run: Run, frame: pl.DataFrame) -> None:
     assert pareto_png(frame.with_columns(pl.lit(None, pl.Float32).alias(COST)), run.grid) is None
+
+
+def test_a_sweep_is_drawn_again_with_the_pictures_that_it_leaves_out(run: Run, frame: pl.DataFrame) -> None:
+    before = (run.folder / "report.html").read_bytes()
+    drawn = {path.name for path in redraw(run.folder)}
+    assert drawn == {"report.html", "pareto.png", "throughput.png", "breakdown.png"}
+    assert (run.folder / "report.html").read_bytes() == before
+    assert all(
+        (run.folder / name).read_bytes().startswith(b"\x89PNG") for name in drawn if name.endswith(".png")
+    )
+
+
+def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a results directory"):
+        redraw(tmp_path)
+
+
+@pytest.mark.parametrize("more_is_better", [False, True])
+def test_the_frontier_of_a_pair_is_what_nothing_beats(more_is_better: bool) -> None:
+    random = np.random.default_rng(3)
+    x, y = random.integers(1, 30, 200).astype(float), random.integers(1, 30, 200).astype(float)
+    kept = Pair("x", "y", "x", more_is_better=more_is_better).frontier(x, y)
+    sign = -1.0 if more_is_better else 1.0
+    beaten = [
+        any((sign * x <= sign * a) & (sign * y <= sign * b) & ((x != a) | (y != b)))
+        for a, b in zip(x, y, strict=True)
+    ]
+    assert {(x[i], y[i]) for i in kept} == {
+        (a, b) for a, b, lost in zip(x, y, beaten, strict=True) if not lost
+    }
 
 
 def test_the_same_frame_gives_the_same_picture(run: Run, frame: pl.DataFrame) -> None:
