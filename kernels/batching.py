@@ -11,7 +11,7 @@ from kernels.engines import EXCLUSIVE_PREFILL, engine_default
 from kernels.jit import kernel
 from kernels.layout import PART_PP_COMM
 from kernels.pipeline import chunked_trips, micro_batch, trips_per_token
-from kernels.speculation import draft_us, tokens_per_step
+from kernels.speculation import draft_us, step_count_spread, tokens_per_step
 from kernels.step import step_us
 
 MAX_WAVES = 12
@@ -109,12 +109,16 @@ def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts
     """Sequences that decode at once, `clients` at most: (sequences, steps per prompt, us per prompt) under full load.
 
     Where prompts need more steps than outputs give, every step is mixed and completions match the prompts that fit:
-    running / steps = prompts per step; the other clients wait for prefill.
+    running / steps = prompts per step; the other clients wait for prefill. With prompts = (budget - running) / prompt
+    tokens that is running = steps budget / (prompt + steps), where whole chunks then move it a little.
     """
     decoding = clients
     share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
     if is_exclusive(p) or decoding * share <= steps:
         return decoding, share, service
+    drafted = p.speculative_num_tokens + 1.0
+    decoding = max(1.0, min(clients, steps * d.token_budget / (new_tokens + steps * drafted)))
+    share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
     for _ in range(6):
         decoding = min(clients, max(1.0, 0.5 * (decoding + steps / share)))
         share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
@@ -210,6 +214,8 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
     burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
     alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
     exclusive = is_exclusive(p)
+    chance = step_count_spread(intervals, p.speculative_num_tokens, p.speculative_acceptance_rate)
+    spread = np.sqrt(spread * spread + chance * chance)
     ttft, decode, mixed_share = follow_waves(
         clients,
         total_requests,
@@ -221,7 +227,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
         alone,
         full,
         alone if exclusive else max(0.0, alone - alone_steps * pure),
-        full if exclusive else max(0.0, full - share * pure),
+        full if exclusive else max(0.0, full - share * pure / p.pp),
         exclusive,
     )
     r.mixed_step_us = full / share * p.pp

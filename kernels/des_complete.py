@@ -1,6 +1,7 @@
 """End of an engine step: tokens appear, requests finish or move on."""
 
 from kernels.des_blocks import release
+from kernels.des_cohort import gather, has_ended, leave_first, tick
 from kernels.des_layout import (
     FINISHED,
     HANDED_OVER,
@@ -10,6 +11,7 @@ from kernels.des_layout import (
     heap,
     instances,
     items,
+    loners,
     requests,
     running,
     token_ns,
@@ -147,6 +149,12 @@ def complete(w, b, now):
     i = batch.instance
     inst = instances(w)[i]
     first = inst.item_base + (b - inst.batch_base) * inst.running_cap
+    if batch.cohort > 0:
+        tick(w, i, inst, now)
+        while has_ended(w, inst):
+            r = leave_first(w, inst)
+            finish(w, inst, r, now)
+            stop_running(w, inst, r)
     gone = False
     for j in range(batch.n_items):
         item = items(w)[first + j]
@@ -178,16 +186,32 @@ def complete(w, b, now):
             finish(w, inst, r, now)
             gone = True
     if gone:
-        drop_gone(w, inst)
+        inst.n_running = drop_gone(w, running(w), inst.running_base, inst.n_running)
+        inst.n_loners = drop_gone(w, loners(w), inst.running_base, inst.n_loners)
+    # with a block free for each of them, all can take a step together
+    if inst.n_loners > 0 and inst.n_free >= inst.n_running:
+        gather(w, inst)
 
 
 @internal
-def drop_gone(w, inst):
-    """Close the gaps in the running list."""
+def stop_running(w, inst, r):
+    """Take request `r` out of the running list."""
+    j = inst.running_base
+    while running(w)[j] != r:
+        j += 1
+    inst.n_running -= 1
+    while j < inst.running_base + inst.n_running:
+        running(w)[j] = running(w)[j + 1]
+        j += 1
+
+
+@internal
+def drop_gone(w, listed, base, n):
+    """Close the gaps of those that no longer run in a list of `n` requests from `base` on; returns how many are left."""
     kept = 0
-    for j in range(inst.n_running):
-        r = running(w)[inst.running_base + j]
+    for j in range(base, base + n):
+        r = listed[j]
         if requests(w)[r].state == RUNNING:
-            running(w)[inst.running_base + kept] = r
+            listed[base + kept] = r
             kept += 1
-    inst.n_running = kept
+    return kept

@@ -47,7 +47,8 @@ REQUEST = np.dtype(
         "arrival isl osl block0 token0 next_in_session tool_ns "
         # state: `reached` = prompt + generated, `computed` = tokens whose KV exists,
         # `blocks` held and `indexed` of them findable, `next` in the waiting list
-        "state instance next computed reached generated blocks indexed initial last_token "
+        # `joined` the tick at which it joined its instance's cohort (kernels.des_cohort), -1 outside
+        "state instance next computed reached generated blocks indexed initial last_token joined "
         # what is reported
         "first_token finish queued started cached preemptions recomputed reason prefill_instance"
     )
@@ -58,16 +59,18 @@ INSTANCE = np.dtype(
         # scheduler settings
         "max_seqs budget threshold chunked reserve block_size size_index caching identify n_blocks max_len role group node "
         "pp tp ep_total local_ep exclusive_prefill max_prefill_seqs kv_pool_tokens spec_tokens stream_interval "
-        "skip_prefill "
+        "skip_prefill micro_batch cohorts "
         # where its parts of the shared arrays start
-        "block_base owner_base running_base running_cap batch_base item_base "
+        "block_base owner_base running_base running_cap batch_base item_base residue_base "
         # price: table, model shape, bytes
         "pricer table offloads pim_channels pim_split n_layers hidden n_experts experts_per_token expert_policy elem_bytes "
         "kv_send_bytes is_moe tier tier_blocks tier_block_bytes "
         "cpu_latency cpu_bytes_per_ns reduce_bytes_per_ns transfer_bytes_per_token "
         # state
         "n_running waiting_head waiting_tail n_waiting free_head free_tail n_free n_inflight lead_free next_batch "
-        "queued_tokens pending_batch stretching stretch_steps stretch_limit egress_free reserved_tokens idle_before "
+        "queued_tokens pending_batch egress_free reserved_tokens "
+        # who decodes together (kernels.des_cohort): members, their tokens, least and most of tokens - ticks; who does not
+        "cohort cohort_tokens cohort_min cohort_max ticks last_tick joins n_fresh n_loners "
         # counts
         "n_steps n_requests n_finished n_preempted recomputed prompt_tokens generated busy_ns hit_tokens asked_tokens recalled_tokens "
         "peak_blocks mixed_steps"
@@ -84,7 +87,7 @@ INSTANCE = np.dtype(
 
 BATCH = np.dtype(
     _integers(
-        "live instance start stage0_end end n_items dummy calm "
+        "live instance start stage0_end end n_items dummy cohort "
         # composition: tokens and sequences as priced (DP padding included), prompt tokens and their prior
         # context, decoding sequences and the sum, least and most of their contexts, generated queries
         "tokens seqs prefill_seqs chunk kv_prefill n_decode kv_sum kv_min kv_max kv_load_bytes pd_tokens attention_ns"
@@ -96,6 +99,9 @@ ITEM = np.dtype(_integers("request tokens prior decoding epoch"))
 
 BLOCK = np.dtype(_integers("users hash next previous"))
 """One KV block: requests that hold it, dense hash id (-1 none), neighbours in the free list."""
+
+RESIDUE = np.dtype(_integers("count head tail"))
+"""Members of a cohort whose context reaches a block's end in the same steps; a list where blocks have an identity."""
 
 STEP = np.dtype(
     _integers(
@@ -136,10 +142,13 @@ WORLD = np.dtype(
     + fields("token_ns log", 1)
     # (instances, intervals), (instances, bins)
     + fields("bucket gaps", 2)
-    # next event of each instance; residue lists; batches that start together; (instances, stages) when a stage is free;
+    # requests that run outside the cohort, and members since the last tick; (members, 3) heap of (tick, order, request)
+    + fields("loners fresh", 1)
+    + fields("due", 2)
+    # next event of each instance; residues of the cohorts; batches that start together; (instances, stages) when a stage is free;
     # (instances, layers with weights) when they have come from another memory, ns after a step's start; end of the
     # host memory's last transaction per node; clock, link and scratch of each rank
-    + fields("event scratch members", 1)
+    + fields("event residues members", 1)
     + fields("stage_free", 2)
     + fields("weight_ready", 2)
     + fields("node_free rank_clock rank_link ring_scratch", 1)
@@ -170,7 +179,10 @@ step_log = view("log", STEP)
 buckets = view("bucket", BUCKET, 2)
 gaps = view("gaps", np.float64, 2)
 events = view("event", np.int64)
-scratch = view("scratch", np.int64)
+residues = view("residues", RESIDUE)
+loners = view("loners", np.int64)
+fresh = view("fresh", np.int64)
+due = view("due", np.int64, 2)
 members = view("members", np.int64)
 stage_free = view("stage_free", np.int64, 2)
 weight_ready = view("weight_ready", np.int64, 2)

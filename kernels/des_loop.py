@@ -1,7 +1,7 @@
 """The event loop: arrivals and ends of engine steps, in time order.
 
 One turn takes the earliest event, routes what has arrived, applies the steps that ended, and lets every idle engine
-schedule. Between two arrivals a lone engine runs its decode stretch without coming back here.
+schedule.
 """
 
 from kernels.des_complete import complete
@@ -11,7 +11,6 @@ from kernels.des_poll import poll_ns
 from kernels.des_price import launch_one, launch_wave
 from kernels.des_route import must_ask, next_arrival_ns, next_request, route
 from kernels.des_schedule import open_batch, schedule
-from kernels.des_stretch import advance, begin, settle
 from kernels.jit import internal, kernel
 
 
@@ -70,10 +69,6 @@ def retire(w, i, now):
         batch = batches(w)[b]
         if batch.live == 0 or batch.end > now:
             continue
-        if inst.stretching == 1:
-            if advance(w, i, b):
-                continue
-            settle(w, i, b)
         batch.live = 0
         inst.n_inflight -= 1
         account(w, i, b)
@@ -103,7 +98,6 @@ def dispatch(w, i, now):
         return
     launch_one(w, b, now)
     commit(w, i, b)
-    begin(w, i, b)
     refresh_event(w, i)
 
 
@@ -190,14 +184,8 @@ def run(world, max_turns):
     `world` has shape (1,) and dtype `kernels.des_layout.WORLD`.
     """
     w = world[0]
-    lone = instances(w).size == 1
     for _ in range(max_turns):
         arrival = next_arrival_ns(w)
-        if lone and instances(w)[0].stretching == 1:
-            b = instances(w)[0].batch_base
-            while batches(w)[b].end < arrival and advance(w, 0, b):
-                pass
-            events(w)[0] = batches(w)[b].end
         if w.compat == 1:
             arrival = poll_ns(w, arrival)
         now = min(arrival, events(w).min())

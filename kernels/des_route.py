@@ -27,10 +27,9 @@ from kernels.des_layout import (
     heap,
     instances,
     requests,
-    running,
 )
 from kernels.des_random import uniform
-from kernels.des_schedule import push_back
+from kernels.des_schedule import push_back, start_running
 from kernels.jit import internal
 from kernels.once import compiled_once
 
@@ -218,8 +217,7 @@ def join_decode(w, i, r):
     if inst.n_running >= inst.running_cap or not grow(w, inst, r, req.computed + 1):
         return False
     req.state = RUNNING
-    running(w)[inst.running_base + inst.n_running] = r
-    inst.n_running += 1
+    start_running(w, inst, r)
     inst.reserved_tokens += req.isl + req.osl
     return True
 

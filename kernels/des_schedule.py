@@ -7,7 +7,8 @@ budget, sequences and blocks allow; admission never preempts and never looks pas
 """
 
 from kernels.des_blocks import ceil_div, count_hits, count_idle_hits, grow, index_full, pin_hits, release
-from kernels.des_layout import RUNNING, WAITING, batches, instances, items, requests, running
+from kernels.des_cohort import blocks_due, disband, serve_members
+from kernels.des_layout import RUNNING, WAITING, batches, instances, items, loners, requests, running
 from kernels.des_tier import count_recalled
 from kernels.jit import internal
 from kernels.once import compiled_once
@@ -52,6 +53,16 @@ def pop_front(w, inst):
 
 
 @internal
+def start_running(w, inst, r):
+    """Put request `r` at the end of the running ones."""
+    running(w)[inst.running_base + inst.n_running] = r
+    inst.n_running += 1
+    if inst.cohorts == 1:
+        loners(w)[inst.running_base + inst.n_loners] = r
+        inst.n_loners += 1
+
+
+@internal
 def preempt_last(w, inst):
     """Push the youngest running request back to the head of the waiting list; returns it."""
     inst.n_running -= 1
@@ -60,6 +71,7 @@ def preempt_last(w, inst):
     req = requests(w)[r]
     req.computed = 0
     req.preemptions += 1
+    inst.n_loners -= inst.cohorts
     inst.n_preempted += 1
     inst.reserved_tokens -= req.isl + req.osl
     push_front(w, inst, r)
@@ -76,7 +88,7 @@ def open_batch(w, i, now):
     batch.start = now
     batch.n_items = 0
     batch.dummy = 0
-    batch.calm = 0
+    batch.cohort = 0
     batch.tokens = 0
     batch.seqs = 0
     batch.prefill_seqs = 0
@@ -132,9 +144,18 @@ def wanted_tokens(inst, req, budget):
 
 
 @internal
+def most_decoding(inst):
+    """Decoding sequences of one batch: all, or an even share of the running ones per stage (`micro_batch` -1)."""
+    if inst.micro_batch > 0:
+        return inst.micro_batch
+    return (inst.n_running + inst.pp - 1) // inst.pp if inst.micro_batch < 0 else inst.n_running
+
+
+@internal
 def serve_running(w, inst, b, budget, prefill_only):
-    """Running phase. Returns the budget left, or -1 when a request was preempted."""
+    """Running phase, one request after the other. Returns the budget left, or -1 when a request was preempted."""
     preempted = False
+    batch, most = batches(w)[b], most_decoding(inst)
     j = 0
     while j < inst.n_running and budget > 0:
         r = running(w)[inst.running_base + j]
@@ -142,7 +163,7 @@ def serve_running(w, inst, b, budget, prefill_only):
         req = requests(w)[r]
         need = req.reached - req.computed
         decoding = 1 if need == 1 else 0
-        if need <= 0 or (prefill_only and decoding == 1):
+        if need <= 0 or (decoding == 1 and (prefill_only or batch.n_decode >= most)):
             continue
         k = wanted_tokens(inst, req, budget)
         if req.computed + k > req.blocks * inst.block_size:
@@ -156,6 +177,50 @@ def serve_running(w, inst, b, budget, prefill_only):
         add_item(w, inst, b, r, k, 1 if k == 1 else decoding)
         budget -= k
     return -1 if preempted else budget
+
+
+@internal
+def serve_apart(w, inst, b, budget, prefill_only):
+    """Running phase of an instance with a cohort: its members, then the others in order. Returns the budget left.
+
+    -1 where tokens or blocks do not suffice for all: nothing was done, and the cohort has disbanded.
+    """
+    members = 0 if prefill_only else inst.cohort
+    left = budget - members
+    blocks = blocks_due(w, inst) if members > 0 else 0
+    for j in range(inst.n_loners):
+        req = requests(w)[loners(w)[inst.running_base + j]]
+        if left > 0 and not (prefill_only and req.reached - req.computed == 1):
+            k = wanted_tokens(inst, req, left)
+            blocks += max(0, ceil_div(req.computed + k, inst.block_size) - req.blocks)
+            left -= k
+    if members > budget or blocks > inst.n_free:
+        disband(w, inst)
+        return -1
+    if members > 0:
+        serve_members(w, inst, b)
+    left = budget - members
+    for j in range(inst.n_loners):
+        r = loners(w)[inst.running_base + j]
+        req = requests(w)[r]
+        decoding = 1 if req.reached - req.computed == 1 else 0
+        if left > 0 and not (prefill_only and decoding == 1):
+            k = wanted_tokens(inst, req, left)
+            grow(w, inst, r, req.computed + k)
+            index_full(w, inst, r, min(req.computed + k, req.reached))
+            add_item(w, inst, b, r, k, 1 if k == 1 else decoding)
+            left -= k
+    return left
+
+
+@internal
+def serve(w, inst, b, budget, prefill_only):
+    """Running phase. Returns the budget left, or -1 when a request was preempted."""
+    if inst.cohorts == 1:
+        left = serve_apart(w, inst, b, budget, prefill_only)
+        if left >= 0:
+            return left
+    return serve_running(w, inst, b, budget, prefill_only)
 
 
 @internal
@@ -194,8 +259,7 @@ def try_admit(w, inst, b, budget):
     batches(w)[b].kv_load_bytes += recalled * inst.tier_block_bytes
     pop_front(w, inst)
     req.state = RUNNING
-    running(w)[inst.running_base + inst.n_running] = r
-    inst.n_running += 1
+    start_running(w, inst, r)
     inst.reserved_tokens += req.isl + req.osl
     if req.preemptions > 0 and req.started >= 0:
         lost = max(0, req.reached - base)
@@ -239,18 +303,12 @@ def schedule(w, i, now):
         return -1
     b = open_batch(w, i, now)
     batch = batches(w)[b]
-    if inst.exclusive_prefill == 1:
-        left = serve_running(w, inst, b, inst.budget, True)
-        if left > 0:
-            admit(w, inst, b, left)
-        if batch.n_items == 0:
-            left = min(left, serve_running(w, inst, b, inst.budget, False))
-    else:
-        left = serve_running(w, inst, b, inst.budget, False)
-        if left > 0:
-            admit(w, inst, b, left)
-    if batch.n_items == 0:
+    left = serve(w, inst, b, inst.budget, inst.exclusive_prefill == 1)
+    if left > 0:
+        admit(w, inst, b, left)
+    if batch.tokens == 0 and inst.exclusive_prefill == 1:
+        serve(w, inst, b, inst.budget, False)
+    if batch.tokens == 0:
         return -1
-    batch.calm = 1 if left >= 0 and batch.n_decode == inst.n_running else 0
     batch.pd_tokens += batch.tokens
     return b

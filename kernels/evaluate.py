@@ -10,6 +10,7 @@ from kernels.disagg import evaluate_pools
 from kernels.jit import inlined, kernel
 from kernels.offload import offload_fetch_us
 from kernels.once import compiled_once
+from kernels.open_load import settle_open
 from kernels.operating import fill_memory, fill_steps, host_latency, residents
 from kernels.prefill_rate import prefill_scale
 from kernels.units import US_PER_S
@@ -18,18 +19,10 @@ LOAD_CLOSED, LOAD_SATURATION, LOAD_RATE, LOAD_STATIC = range(4)
 DETERMINISTIC = 1.0
 REQUESTS_PER_CLIENT = 10.0
 """Benchmark clients usually send ten requests per unit of concurrency."""
+MANY_WAVES = 1e6
+"""Of a closed loop without an end: its opening burst does not count."""
 SATURATION_REQUESTS = 4.0
 """A saturation run offers this many times what is resident."""
-
-
-@kernel
-def queue_wait_us(rate_per_us, service_us, variability):
-    """Wait in an open queue in front of prefill, us: rho / (1 - rho) x service x variability / 2 (Kingman).
-
-    `variability`: squared coefficient of variation of the gaps between arrivals, prompts being alike.
-    """
-    rho = min(0.999, rate_per_us * service_us)
-    return rho / (1.0 - rho) * service_us * 0.5 * variability
 
 
 @inlined
@@ -42,27 +35,6 @@ def arrival_variability(p):
 def cached_tokens(isl, p):
     """Prompt tokens found in the prefix cache; at least one is computed."""
     return min(np.floor(isl * p.prefix_hit_rate), isl - 1.0)
-
-
-@kernel
-def steady_rate(rate_per_us, limit, isl, osl, cached, p, d, c, parts, r):
-    """Open load: the population at which throughput equals the rate; True where even `limit` residents fall short.
-
-    Bisection over the population (Little's law); `r` holds the replay of the answer.
-    """
-    waves = 1e6
-    replay(limit, limit * waves, isl, osl, 1.0, cached, p, d, c, parts, r)
-    if r.requests_per_us <= rate_per_us:
-        return True
-    low, high = 0.0, limit
-    for _ in range(24):
-        middle = 0.5 * (low + high)
-        replay(middle, middle * waves, isl, osl, 1.0, cached, p, d, c, parts, r)
-        if r.requests_per_us < rate_per_us:
-            low = middle
-        else:
-            high = middle
-    return False
 
 
 @kernel
@@ -117,20 +89,21 @@ def evaluate(p, d, pools, pools_d, c, parts, r, o):
 
 @kernel
 def open_load(limit, isl, osl, cached, p, d, c, parts, r, o):
-    """An offered rate: (resident requests, wait in front of prefill us); marks `o` saturated where the rate is too high.
+    """An offered rate: (resident requests, wait beyond the steady state us); marks `o` saturated where the rate is too high.
 
     A saturated queue grows for as long as requests come: the mean wait over num_prompts requests is half of them
     times the gap between service and arrival intervals.
     """
     rate = p.request_rate / US_PER_S / p.attention_dp
-    if steady_rate(rate, limit, isl, osl, cached, p, d, c, parts, r):
+    replay(limit, limit * MANY_WAVES, isl, osl, 1.0, cached, p, d, c, parts, r)
+    if r.requests_per_us <= rate:
         o.saturated = 1.0
         o.over_ceiling = 1.0
         total = default_to(p.num_prompts, REQUESTS_PER_CLIENT * limit * p.attention_dp) / p.attention_dp
         waiting_us = max(0.0, 0.5 * total * (1.0 / r.requests_per_us - 1.0 / rate))
     else:
-        waiting_us = queue_wait_us(rate, r.prompt_us, arrival_variability(p))
-        r.requests_per_us = rate
+        waiting_us = 0.0
+        settle_open(rate, limit, arrival_variability(p), isl, osl, cached, p, d, c, parts, r)
     return min(limit, r.requests_per_us * (r.ttft_us + r.tpot_us * (osl - 1.0))), waiting_us
 
 

@@ -88,19 +88,8 @@ class Simulator:
         )
 
     def instance(self) -> Instance:
-        """One attention-DP rank: the closed form's, with the knobs that only a simulation reads."""
-        p = self.record[0]
-        instance = deployment(self.record, self.coefficients).instance()
-        pool = p["kv_cache_tokens"]
-        instance.settings |= {
-            "threshold": int(p["chunked_prefill_size"]),
-            "max_prefill_seqs": int(p["max_prefill_seqs"]),
-            "kv_pool_tokens": 0 if np.isnan(pool) else int(pool),
-            "spec_tokens": int(p["speculative_num_tokens"]),
-            "spec_acceptance": float(p["speculative_acceptance_rate"]),
-            "draft_cost": float(p["speculative_draft_cost_factor"]),
-        }
-        return instance
+        """One attention-DP rank, as the closed form sees it."""
+        return deployment(self.record, self.coefficients).instance()
 
     def run(self, requests: Requests, log_steps: int = 0) -> Outcome:
         """Replay `requests` on the fleet: every DP rank of every replica behind one router."""

@@ -6,6 +6,7 @@ clients are those of the closed form, so that the two can be compared.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,10 @@ from sweep.traces.synthetic import Traffic, synthesize
 MOST_REQUESTS = 20_000
 """Requests of one simulation: enough for a mean within a percent, few enough for seconds."""
 RATE_REQUESTS = 2_000
+RUN_LENGTHS = 20.0
+"""An offered rate is simulated for this many times the mean time of a request, so that the steady state outweighs
+the start, the end, and the share `RATE_WARMUP` that is left out."""
+RATE_WARMUP = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,21 @@ class Deployment:
         """Attention-DP ranks, each an engine of its own."""
         return float(self.p["attention_dp"])
 
+    @property
+    def kv_tokens(self) -> float:
+        """Tokens that one rank holds of requests of the mean length.
+
+        Where a request costs bytes of its own (windows, states), they count for its tokens as in the closed form.
+        """
+        p, d = self.p, self.d
+        tokens = float(d["kv_capacity_tokens"])
+        mean = 0.5 * (1.0 + float(p["length_range"])) * (float(p["isl"]) + 0.5 * float(p["osl"]))
+        if d["kv_bytes_per_request"] > 0.0:
+            tokens = float(d["kv_pool_bytes"]) / (d["kv_bytes_per_token"] + d["kv_bytes_per_request"] / mean)
+        if p["enforce_memory"] <= 0.0:
+            tokens = max(tokens, float(p["concurrency"]) * float(p["isl"] + p["osl"]))
+        return tokens
+
     def instance(self) -> Instance:
         """One DP rank as an instance of the simulator."""
         p, d = self.p, self.d
@@ -64,7 +84,7 @@ class Deployment:
             "reserve": 1,
             "block_size": block_size,
             "caching": 1,
-            "n_blocks": max(1, int(d["kv_capacity_tokens"]) // block_size),
+            "n_blocks": max(1, int(self.kv_tokens) // block_size),
             "max_len": 0,
             "role": MIXED,
             "group": -1,
@@ -74,7 +94,14 @@ class Deployment:
             "local_ep": 1,
             "stream_interval": 1,
             "pricer": PRICE_STEP,
+            "micro_batch": int(default_to(float(p["micro_batch_size"]), -1.0)),
             "exclusive_prefill": int(is_exclusive(p)),
+            "threshold": int(p["chunked_prefill_size"]),
+            "max_prefill_seqs": int(p["max_prefill_seqs"]),
+            "kv_pool_tokens": int(default_to(float(p["kv_cache_tokens"]), 0.0)),
+            "spec_tokens": int(p["speculative_num_tokens"]),
+            "spec_acceptance": float(p["speculative_acceptance_rate"]),
+            "draft_cost": float(p["speculative_draft_cost_factor"]),
         }
         return Instance(settings, record=self.record, derived=self.derived, coefficients=self.coefficients)
 
@@ -95,7 +122,8 @@ def deployment(record: NDArray[Any], coefficients: NDArray[np.float64]) -> Deplo
 def client_traffic(one: Deployment, seed: int = 0) -> tuple[Traffic, int]:
     """Requests that one rank gets, and how many clients send them (0 where a rate is offered)."""
     p = one.p
-    prefix_tokens = int(p["isl"] * p["prefix_hit_rate"])
+    mean_isl = max(1.0, float(p["isl"]) * 0.5 * (1.0 + float(p["length_range"])))
+    prefix_tokens = int(mean_isl * p["prefix_hit_rate"])
     traffic = Traffic(
         isl=float(p["isl"]),
         osl=float(p["osl"]),
@@ -144,13 +172,21 @@ def served(outcome: Outcome) -> Served:
 def simulate_deployment(one: Deployment, seed: int = 0) -> dict[str, float]:
     """Figures of one deployment under its own load, in the closed form's units and definitions.
 
-    Means over all requests, the opening burst of a closed loop included; percentiles beside them.
+    Means over all requests of a closed loop, its opening burst included, and over the steady part of an offered rate;
+    percentiles beside them.
     """
     traffic, clients = client_traffic(one, seed)
     outcome = run(one, synthesize(traffic), clients, seed)
     was = served(outcome)
-    rate = traffic.rate_per_s
-    point = measure(was, rate, warmup_share=0.0)
+    while (
+        clients == 0
+        and np.isnan(one.p["num_prompts"])
+        and traffic.n_requests < _steady_requests(was, traffic)
+    ):
+        traffic = replace(traffic, n_requests=_steady_requests(was, traffic))
+        outcome = run(one, synthesize(traffic), clients, seed)
+        was = served(outcome)
+    point = measure(was, traffic.rate_per_s, warmup_share=0.0 if clients else RATE_WARMUP)
     o = np.zeros(1, RESULT)
     mean = point.latency_ms
     if "ttft_mean" not in mean:
@@ -178,6 +214,12 @@ def simulate_deployment(one: Deployment, seed: int = 0) -> dict[str, float]:
         "busy_share": was.busy_share,
         "steps": float(outcome.world.inst["n_steps"].sum()),
     }
+
+
+def _steady_requests(was: Served, traffic: Traffic) -> int:
+    """Requests of a run that is long beside the time that a request takes."""
+    in_flight = traffic.rate_per_s * float((was.finish_ns - was.arrival_ns).mean()) / 1e9
+    return min(MOST_REQUESTS, math.ceil(RUN_LENGTHS * in_flight))
 
 
 def load_at(

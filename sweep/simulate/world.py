@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 from kernels import des_blocks, des_price
 from kernels.coefficients import N_COEF, N_OPS
-from kernels.des_layout import BATCH, BLOCK, BUCKET, INSTANCE, ITEM, NEVER, REQUEST, STEP, WORLD
+from kernels.des_layout import (
+    BATCH,
+    BLOCK,
+    BUCKET,
+    INSTANCE,
+    ITEM,
+    NEVER,
+    REQUEST,
+    RESIDUE,
+    STEP,
+    WORLD,
+)
 from kernels.des_metrics import N_BINS
 from kernels.des_price import N_GRID
 from kernels.layout import DERIVED, N_PARTS
@@ -125,7 +136,16 @@ def _instances(instances: list[Instance], n_requests: int) -> NDArray[Any]:
 
 def _requests(requests: Requests, options: RunOptions) -> NDArray[Any]:
     table = np.zeros(len(requests), REQUEST)
-    for name in ("next", "last_token", "first_token", "finish", "started", "instance", "prefill_instance"):
+    for name in (
+        "next",
+        "last_token",
+        "first_token",
+        "finish",
+        "started",
+        "instance",
+        "prefill_instance",
+        "joined",
+    ):
         table[name] = -1
     table["arrival"] = requests.arrival_ns
     table["isl"], table["osl"] = requests.isl, requests.osl
@@ -181,6 +201,8 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
     inst["caching"] = caching
     inst["owner_base"] = np.arange(len(inst)) * n_hashes
     inst["block_base"] = np.concatenate([[0], np.cumsum(inst["n_blocks"])[:-1]])
+    inst["residue_base"] = np.concatenate([[0], np.cumsum(inst["block_size"])[:-1]])
+    inst["cohorts"] = _may_form_cohorts(inst)
     n_cells = 0
     if n_hashes:
         cells = -(-(requests.isl.astype(np.int64) + requests.osl) // min(sizes)) + 1
@@ -188,13 +210,13 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         n_cells = int(cells.sum())
     world = World(_clock(requests, options))
     n_inst, cap = len(inst), int(inst["running_cap"].max())
-    ranks = int(inst["tp"].max()) * n_inst
+    ranks, n_running = int(inst["tp"].max()) * n_inst, int(inst["running_cap"].sum())
     world.add(
         req=req,
         inst=inst,
         batch=np.zeros(int(inst["pp"].sum()), BATCH),
         items=np.zeros(int((inst["running_cap"] * inst["pp"]).sum()), ITEM),
-        running=np.zeros(int(inst["running_cap"].sum()), np.int64),
+        running=np.zeros(n_running, np.int64),
         blocks=np.zeros(int(inst["n_blocks"].sum()) if n_hashes else 0, BLOCK),
         **tier.arrays(options.pools, n_hashes),
         owner=np.full(n_inst * n_hashes, -1, np.int64),
@@ -208,7 +230,10 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         gaps=np.zeros((n_inst, N_BINS)),
         event=np.full(n_inst, NEVER, np.int64),
         members=np.zeros(n_inst, np.int64),
-        scratch=np.zeros(max(sizes) + cap, np.int64),
+        loners=np.zeros(n_running, np.int64),
+        fresh=np.zeros(n_running, np.int64),
+        due=np.zeros((n_running, 3), np.int64),
+        residues=np.zeros(int(inst["block_size"].sum()), RESIDUE),
         stage_free=np.zeros((n_inst, int(inst["pp"].max())), np.int64),
         weight_ready=_weight_ready(instances),
         node_free=np.zeros(int(inst["node"].max()) + 1, np.int64),
@@ -226,6 +251,12 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
     world.add_tables(_tables(instances, inst, len(requests)))
     des_blocks.reset(world.record)
     return world
+
+
+def _may_form_cohorts(inst: NDArray[Any]) -> NDArray[np.bool_]:
+    """Instances whose decoding requests all take one token in every step, whoever they are."""
+    plain = (inst["pp"] == 1) & (inst["group"] < 0) & (inst["spec_tokens"] == 0)
+    return np.asarray(plain & (inst["threshold"] == 0) & (inst["pim_channels"] == 0))
 
 
 def _clock(requests: Requests, options: RunOptions) -> NDArray[Any]:

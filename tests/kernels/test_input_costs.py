@@ -8,7 +8,6 @@ import pytest
 from kernels.attention import attention_tflops, backend_factor
 from kernels.cast import cast_is_given, cast_us
 from kernels.coefficients import roofline_coefficients
-from kernels.evaluate import queue_wait_us
 from kernels.fabric import domain_gpus
 from kernels.gemm import gemm_us
 from kernels.layout import DERIVED
@@ -79,9 +78,3 @@ def test_a_replica_over_more_nodes_has_smaller_domains_and_a_rack_is_one() -> No
     assert domain_gpus(record_of(tp=8, target_nodes=1)[0]) == 8
     rack = {"hardware": "gb200", "tp": 8, "target_nodes": 2}
     assert domain_gpus(record_of(**rack)[0]) == record_of(**rack)[0]["domain_gpus"]
-
-
-def test_the_open_queue_waits_kingman_s_time() -> None:
-    assert queue_wait_us(0.5, 1.0, 1.0) == pytest.approx(0.5)
-    assert queue_wait_us(0.5, 1.0, 4.0) == pytest.approx(2.0)
-    assert queue_wait_us(0.9, 1.0, 0.5) == pytest.approx(0.9 / 0.1 * 0.25)

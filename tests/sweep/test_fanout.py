@@ -48,6 +48,12 @@ def doubling(log):
     return simulate
 
 
+def forget(folder):
+    """Remove what earlier tests simulated."""
+    for path in (folder / FOLDER).glob("row-*"):
+        path.unlink()
+
+
 def calls(log):
     return os.path.getsize(log) if os.path.exists(log) else 0
 
@@ -142,10 +148,9 @@ def test_a_file_made_from_other_inputs_is_not_used(folder, tmp_path):
 
 
 def test_the_simulator_agrees_with_the_closed_form_whatever_the_number_of_workers(folder):
+    forget(folder)
     one = fan_out(folder, 1, 1)
-    files = list((folder / FOLDER).iterdir())
-    for path in files:
-        path.unlink()
+    forget(folder)
     two = fan_out(folder, 1, 2)
     assert one.equals(two)
     assert one["des_why_not"].to_list() == [""] * one.height

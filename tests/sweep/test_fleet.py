@@ -124,18 +124,17 @@ def test_capacity_of_a_deployment_is_found_and_grows_with_replicas():
 
 
 @settings(max_examples=15, deadline=None)
-@given(
-    few=st.integers(70, 400), more=st.integers(1, 400), osl=st.integers(64, 400), seed=st.integers(0, 1000)
-)
-def test_more_kv_memory_never_raises_mean_preemptions(few, more, osl, seed):
+@given(few=st.integers(70, 400), osl=st.integers(64, 400), seed=st.integers(0, 1000))
+def test_twice_the_kv_memory_never_raises_mean_preemptions(few, osl, seed):
+    # over pools of about a size: one pool may hold whole prompts with less to spare than a smaller one
     one = deployed()
     mean = []
-    for n_blocks in (few, 2 * few):
+    for pool in (few, 2 * few):
         counts = []
-        for own in range(seed, seed + 12):
-            requests = synthesize(Traffic(60, 0.0, isl=512, osl=osl, length_range=0.3, seed=own))
+        for own, share in enumerate(np.linspace(1.0, 2.0, 16)):
+            requests = synthesize(Traffic(60, 0.0, isl=512, osl=osl, length_range=0.3, seed=seed + own))
             instance = one.instance()
-            instance.settings["n_blocks"] = n_blocks
+            instance.settings["n_blocks"] = int(pool * share)
             counts.append(int(simulate([instance], requests, RunOptions()).world.inst["n_preempted"].sum()))
         mean.append(np.mean(counts))
     assert mean[1] <= mean[0]
