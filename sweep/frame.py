@@ -13,7 +13,7 @@ from kernels.layout import N_OUT, RESULT_INDEX
 from kernels.reasons import OK
 from sweep.axes import Grid, Label
 from sweep.grid_columns import Codes, Floats, column_values
-from sweep.intervals import GridIntervals, Weights
+from sweep.grid_intervals import GridIntervals, Weights
 from sweep.results import FEASIBLE, KERNEL_COLUMNS, MEETS_SLO, ROW, Column
 
 SLO = ("ttft_ms", "tpot_ms", "e2e_ms")

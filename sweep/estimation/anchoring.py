@@ -21,18 +21,12 @@ from sweep.anchors.regime import Regime, regime_of
 from sweep.anchors.store import load, save
 from sweep.catalog.models import resolve_model
 from sweep.errors import UserError
+from sweep.estimation.measured import FILE, FLOOR, MODE, SAVE, SCALING, STORE
 from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated
 from sweep.fields import by_name
 from sweep.records import Records
 
-STORE, FILE = "fidelity.anchors", "fidelity.load_benchmark"
-SCALING, FLOOR, SAVE = (
-    "fidelity.load_benchmark_scaling",
-    "fidelity.decode_floor_benchmark",
-    "bench.save_benchmark",
-)
-MODE = "fidelity.profiling_mode"
 HIGH, BETWEEN, LOW = "high", "interpolated", "low"
 GPU_REACH = 2.0
 """A target of more GPUs than this many times the measured ones is extrapolated."""
@@ -80,21 +74,6 @@ class Target:
 
     def result(self, name: str) -> float:
         return float(self.evaluated.results[name][0])
-
-
-def is_anchored(settings: Mapping[str, Any]) -> bool:
-    """Whether measured points are to be applied. Raises UserError where they are asked for and none are given."""
-    given = bool(settings.get(STORE) or settings.get(FILE))
-    mode = settings.get(MODE) or ("benchmark" if given else "simulate")
-    if mode != "simulate" and not given:
-        raise UserError(
-            "nothing is measured here: an anchor is needed (--anchor-store PATH or --load-benchmark FILE); "
-            "`servesweep anchor` with the same options prints what to run",
-            field="--profiling-mode",
-            value=mode,
-            allowed="simulate",
-        )
-    return given and mode != "simulate"
 
 
 def anchored(asked: Deployment, target: Target) -> tuple[Anchoring | None, list[str]]:

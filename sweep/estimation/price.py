@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweep.catalog.fitted import Source
 from sweep.catalog.hardware import HardwareEntry, resolve_hardware
@@ -13,7 +13,7 @@ from sweep.catalog.prices import DEFAULT_BOOK, price_of
 from sweep.compilation import announced
 from sweep.coverage import coverage_values
 from sweep.errors import UserError, nearest
-from sweep.estimation.anchoring import FILE, SAVE, STORE, Anchoring, Target, anchored, is_anchored
+from sweep.estimation.measured import FILE, SAVE, STORE, is_anchored
 from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fields import by_key, by_name
@@ -21,6 +21,9 @@ from sweep.fields.inert import inert, of_record
 from sweep.intervals import CHANGED, bounds_of, interval_of, narrowed
 from sweep.memory import MemoryAccount, account, pool_record
 from sweep.records import Records, default_records, set_values
+
+if TYPE_CHECKING:
+    from sweep.estimation.anchoring import Anchoring
 
 RUNGS = ("roofline", "fitted", "anchored")
 
@@ -128,6 +131,8 @@ def _anchored(
     if not is_anchored(asked.settings):
         unwritten = asked.settings.get(SAVE)
         return None, ["--save-benchmark: nothing measured to write"] if unwritten else []
+    from sweep.estimation.anchoring import Target, anchored
+
     base = "roofline" if fidelity == "roofline" else "fitted"
     return anchored(asked, Target(model, hardware, base, record, evaluated))
 
