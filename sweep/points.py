@@ -14,9 +14,9 @@ import polars as pl
 from kernels.layout import BOUND_NAMES
 from kernels.reasons import KV_BELOW_ONE_REQUEST, OK, WEIGHTS_DO_NOT_FIT
 from kernels.reasons import TEXT as REASONS
-from sweep.catalog.checkpoints import loaded_checkpoint
+from sweep.catalog.checkpoints import bits, loaded_checkpoint
 from sweep.catalog.hardware import hardware_index, resolve_hardware
-from sweep.catalog.models import resolve_model
+from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
 from sweep.errors import UserError
 from sweep.evaluation import Evaluated, evaluate
@@ -106,8 +106,9 @@ def _text(value: object) -> str | None:
     return text or None
 
 
-def _formats(row: Mapping[str, Any], quantized: bool, amd: bool) -> dict[str, object]:
-    """Number formats that the row asks for; a checkpoint that is quantised already keeps its own on a log's word."""
+def _formats(row: Mapping[str, Any], model: ModelEntry, amd: bool) -> dict[str, object]:
+    """Number formats that the row asks for; a checkpoint that is quantised already keeps its own on a log's word, and on a
+    table's unless that is a narrower one."""
     out: dict[str, object] = {}
     linear, experts = _text(row.get("linear_dtype")), _text(row.get("expert_dtype"))
     if linear is None and experts is None:
@@ -115,13 +116,27 @@ def _formats(row: Mapping[str, Any], quantized: bool, amd: bool) -> dict[str, ob
         format_ = canonical(stated, amd=amd) if stated else None
         if stated and format_ is None:
             raise UserError("unknown number format", field="precision", value=stated)
-        if format_ is not None and not (format_ in ("bfloat16", "float16") or quantized):
+        narrower = (
+            bool(_text(row.get("precision"))) and format_ is not None and bits(format_) < _stored_bits(model)
+        )
+        if format_ not in (None, "bfloat16", "float16") and (narrower or not _is_quantized(model)):
             linear = experts = format_
     out["linear_dtype"], out["expert_dtype"] = linear, experts
     kv = _text(row.get("kv_cache_dtype"))
     if kv is not None and kv.lower() not in ("auto",):
         out["kv_cache_dtype"] = "fp8" if kv.lower().startswith("fp8") else kv
     return out
+
+
+def _is_quantized(model: ModelEntry) -> bool:
+    """Whether the checkpoint stores its weights in less than 16 bits, or the model's name says so."""
+    stored = (str(model.fields.get(k, "bfloat16")) for k in ("checkpoint_mlp", "checkpoint_experts"))
+    return bool(model.precision) or any(s not in ("bfloat16", "float16", "float32") for s in stored)
+
+
+def _stored_bits(model: ModelEntry) -> int:
+    """Bits of most of the checkpoint's weights: the experts', where there are any."""
+    return bits(str(model.fields["checkpoint_experts" if model.fields["n_moe_layers"] else "checkpoint_mlp"]))
 
 
 def _dtype(name: str, value: object, amd: bool) -> str | None:
@@ -181,12 +196,8 @@ def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object
     values["engine_version"] = encode_version(_text(row.get("backend_version")))
     client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
     values.update(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
-    quantized = any(
-        str(model.fields.get(k, "bfloat16")) not in ("bfloat16", "float16", "float32")
-        for k in ("checkpoint_mlp", "checkpoint_experts")
-    ) or bool(model.precision)
     amd = str(hardware.fields.get("family", "")).startswith("cdna")
-    asked = _formats(row, quantized, amd)
+    asked = _formats(row, model, amd)
     linear, experts = (asked.pop(name) for name in ("linear_dtype", "expert_dtype"))
     loaded = loaded_checkpoint(
         model, _dtype("linear_dtype", linear, amd), _dtype("expert_dtype", experts, amd)

@@ -124,6 +124,16 @@ def test_help_loads_no_compiler_and_no_table_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_an_estimate_loads_no_table_library() -> None:
+    program = (
+        "import sys; from sweep.cli import main; "
+        "main('estimate --model llama_3_1_8b --hardware h100_sxm --json'.split()); "
+        "print({'polars', 'hydra', 'matplotlib'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip().endswith("set()")
+
+
 def test_an_open_arrival_process_is_simulated_beside_the_closed_form(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
