@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup tools sweep simulate test test-long lint format validate bench clean
+.PHONY: help setup tools sweep simulate test test-long lint format notebooks readme validate bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -41,10 +41,10 @@ simulate: setup  ## simulate one deployment request by request
 	@$(BIN)/servesweep simulate
 
 test: tools  ## the tests (minutes)
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not long'
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not long' --nbmake tests notebooks
 
 test-long: tools  ## the long tests too
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --nbmake tests notebooks
 
 lint: tools  ## format, lint and types
 	@$(BIN)/ruff format --check --quiet .
@@ -62,6 +62,14 @@ TABLES := $(patsubst %,$(MEASURED)/%.csv,silicon_dev amd_dev throughput_dev kv_c
 validate: setup  ## score the model on measured tables: README's table, docs/validation.md, docs/parity.png
 	@$(BIN)/servesweep validate $(TABLES) --operator-profiles $(MEASURED)/operator_profiles \
 		--plot docs/parity.png --markdown docs/validation.md --markdown README.md
+
+notebooks: tools  ## run the notebooks and keep their outputs
+	@$(BIN)/python -m pytest --nbmake --overwrite notebooks
+
+readme: setup  ## run the main job; its table into README.md, its picture into docs/pareto.png
+	@rm -rf results/readme
+	@$(BIN)/servesweep output.dir=results/readme
+	@$(BIN)/python -m sweep.readme_page results/readme
 
 bench: setup  ## rows, steps and requests per second on this machine
 	@$(BIN)/servesweep bench

@@ -10,6 +10,7 @@ Overrides are the command line's, as strings or as mappings from key to a value 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -58,13 +59,18 @@ def frontier(
 
 
 def estimate(
-    deployments: pl.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]], *, fidelity: str = "fitted"
+    deployments: pl.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    fidelity: str = "fitted",
+    anchors: str | Path | None = None,
 ) -> pl.DataFrame:
     """Estimate deployments given as rows: a frame, one mapping or several, with the columns of `servesweep points`.
 
     `estimate({"model": "llama_3_1_8b", "hardware": "h100_sxm", "tp": 1, "isl": 1024, "osl": 256, "concurrency": 32})`.
-    A row that is wrong gets the status `invalid` and its reason; the others are priced.
+    A row that is wrong gets the status `invalid` and its reason; the others are priced. `anchors` is a store of measured
+    points, or a benchmark's result file, that scales what it says something about.
     """
+    from sweep.anchors.points import point_anchors
     from sweep.points import price_points
 
     if isinstance(deployments, pl.DataFrame):
@@ -72,7 +78,8 @@ def estimate(
     else:
         rows = [deployments] if isinstance(deployments, Mapping) else list(deployments)
         frame = pl.DataFrame(rows, infer_schema_length=None)
-    return price_points(frame, fidelity)
+    measured = None if anchors is None else point_anchors(Path(anchors), fidelity)
+    return price_points(frame, fidelity, measured)
 
 
 def plan(*overrides: Overrides) -> pl.DataFrame:

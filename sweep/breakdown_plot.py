@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sweep.axes import Grid
 from sweep.catalog.prices import book_names, price_of
 from sweep.frontier import COST
 from sweep.grid_columns import column_values
+from sweep.png import png_bytes
 from sweep.scenarios import design_columns, scenario_columns
 from sweep.stacks import MEMORY, STEP
 from sweep.tables import best_rows, text
@@ -19,6 +19,7 @@ from sweep.tables import best_rows, text
 COLOUR = "#0072B2"
 BOOK_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#332288", "#000000")
 MOST_BARS = 24
+DPI = 80
 
 
 def breakdown_png(frame: pl.DataFrame, grid: Grid) -> bytes | None:
@@ -29,7 +30,7 @@ def breakdown_png(frame: pl.DataFrame, grid: Grid) -> bytes | None:
     if rows.is_empty():
         return None
     names = _names(rows, grid)
-    figure = Figure(figsize=(18, 1.7 + 0.34 * rows.height), dpi=80, layout="constrained")
+    figure = Figure(figsize=(18, 1.7 + 0.34 * rows.height), layout="constrained")
     axes = figure.subplots(1, 4, sharey=True)
     _stack(axes[0], rows, STEP, "one decode step, ms")
     _stack(axes[1], rows, MEMORY, "memory per GPU, GiB")
@@ -43,9 +44,7 @@ def breakdown_png(frame: pl.DataFrame, grid: Grid) -> bytes | None:
         ax.set_axisbelow(True)
         ax.spines[["top", "right"]].set_visible(False)
     figure.suptitle("Cheapest deployments that meet the SLO", fontsize=13)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    return png_bytes(figure, DPI)
 
 
 def _names(rows: pl.DataFrame, grid: Grid) -> list[str]:

@@ -5,7 +5,6 @@ pareto.png is cost against latency, throughput.png tokens/s/GPU against tokens/s
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from sweep.accelerator_style import COLOURS, MARKERS, OTHER, styles
 from sweep.axes import Grid
 from sweep.frontier import COST, FRONTIERS
 from sweep.grid_columns import column_values
+from sweep.png import png_bytes
 from sweep.results import title
 from sweep.scenarios import accelerators_by_merit, scenario_columns, scenarios
 
@@ -104,10 +104,9 @@ def picture(frame: pl.DataFrame, grid: Grid, pairs: tuple[Pair, ...], heading: s
         figure.suptitle(
             heading + hidden, fontsize=15 if len(pairs) > 1 else 12.5, x=left, y=top, va="top", ha="left"
         )
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+        content = png_bytes(figure, DPI)
         plt.close(figure)
-    return buffer.getvalue()
+    return content
 
 
 def _panels(plt: Any, n: int, columns: int) -> tuple[Any, Any]:

@@ -71,3 +71,12 @@ def test_a_simulation_is_a_frame_with_a_row_per_request():
     assert (frame["status"] == "finished").all() and frame["TTFT"].min() > 0
     with pytest.raises(UserError, match="one is simulated at a time"):
         simulate("model=llama_3_1_8b", {"parallelism.tp": [1, 2]})
+
+
+def test_an_estimate_is_scaled_by_measured_points(tmp_path):
+    row = {"model": "llama_3_1_8b", "hardware": "h100_sxm", "tp": 1, "isl": 512, "osl": 64, "concurrency": 8}
+    plain = estimate(row)
+    measured = {"measured_ttft_ms": 1.5 * plain["ttft_ms"][0], "measured_tpot_ms": 1.5 * plain["tpot_ms"][0]}
+    pl.DataFrame([row | {"id": 1} | measured]).write_csv(tmp_path / "measured.csv")
+    anchored = estimate(row, anchors=tmp_path / "measured.csv")
+    assert anchored["tpot_ms"][0] == pytest.approx(1.5 * plain["tpot_ms"][0], rel=1e-3)
