@@ -31,31 +31,47 @@ class Batch:
         return len(self.line)
 
 
+class ModelCodes:
+    """Numbers the models of a trace in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, int] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names by code."""
+        return tuple(self._code)
+
+    def code(self, name: str) -> int:
+        """The code of one name. Raises UserError beyond 32,767 names."""
+        code = self._code.setdefault(name, len(self._code))
+        if code > np.iinfo(np.int16).max:
+            raise UserError("more than 32,767 different models in one trace", field="columns.model")
+        return code
+
+    def coded(self, column: pl.Series) -> NDArray[np.int16]:
+        """Codes of a column of names; missing ones are the empty name."""
+        names = column.fill_null("")
+        for name in names.unique(maintain_order=True).to_list():
+            self.code(name)
+        return names.replace_strict(
+            list(self._code), list(self._code.values()), return_dtype=pl.Int16
+        ).to_numpy()
+
+
 class Builder:
     """Collects batches; column by column they become one `Requests`, so that no column is held twice."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
-        self._model_code: dict[str, int] = {}
+        self._models = ModelCodes()
         self._codes: list[NDArray[np.int16]] = []
         self.n = 0
-        self.last_file = ""
 
     def add(self, batch: Batch) -> None:
-        self._codes.append(self._coded(batch))
+        self._codes.append(np.zeros(0, np.int16) if batch.model is None else self._models.coded(batch.model))
         self.batches.append(batch)
         self.n += len(batch)
-
-    def _coded(self, batch: Batch) -> NDArray[np.int16]:
-        if batch.model is None:
-            return np.zeros(0, np.int16)
-        names = batch.model.fill_null("")
-        for name in names.unique(maintain_order=True).to_list():
-            self._model_code.setdefault(name, len(self._model_code))
-        if len(self._model_code) > np.iinfo(np.int16).max:
-            raise UserError("more than 32,767 different models in one trace", field="columns.model")
-        codes = list(self._model_code.values())
-        return names.replace_strict(list(self._model_code), codes, return_dtype=pl.Int16).to_numpy()
 
     def requests(self, *, block_tokens: int, absolute: bool) -> Requests:
         """All requests in order of arrival. Dates become times since the first of them."""
@@ -66,9 +82,9 @@ class Builder:
         blocks = self._ragged("blocks", np.uint64)
         parent = self._parents()
         model = None
-        if self._model_code and (set(self._model_code) != {""}):
+        if self._models.names and self._models.names != ("",):
             parts = zip(self.batches, self._codes, strict=True)
-            missing = self._model_code.setdefault("", len(self._model_code)) if self._partial("model") else 0
+            missing = self._models.code("") if self._partial("model") else 0
             model = np.concatenate(
                 [codes if b.model is not None else np.full(len(b), missing, np.int16) for b, codes in parts]
             )
@@ -82,7 +98,7 @@ class Builder:
             block_tokens=block_tokens if blocks is not None else 0,
             tokens=self._ragged("tokens", np.int32),
             model=model,
-            models=tuple(self._model_code) if model is not None else (),
+            models=self._models.names if model is not None else (),
             epoch_ns=epoch,
         )
         self.batches.clear()

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -44,13 +44,33 @@ class Trace:
     columns: Columns
 
 
+class Sink(Protocol):
+    """Takes the batches of a trace one by one."""
+
+    n: int  # requests taken
+
+    def add(self, batch: Batch) -> None:
+        """Take the next batch; its times are in ns since 1970 where the trace has dates."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was read, and what was noticed on the way."""
+
+    report: Report
+    files: tuple[str, ...]
+    columns: Columns
+    clock: Clock
+
+
 @dataclass
 class _State:
     """What one file teaches about the next: columns, clock, header."""
 
     wanted: Columns
     report: Report
-    builder: Builder = field(default_factory=Builder)
+    sink: Sink
+    last: tuple[str, int] = ("", 0)  # file and arrival (ns) of the latest request
     columns: Columns = field(default_factory=Columns)
     clock: Clock | None = None
     header: list[str] = field(default_factory=list)
@@ -80,16 +100,41 @@ def read(
     `columns` maps roles to column names, see `sweep.traces.columns.mapping`; `limit` > 0 stops after so many lines.
     Raises UserError with file, line, field and reason; bad lines only where `on_bad_line` is "stop".
     """
+    builder = Builder()
+    source = stream(
+        paths,
+        builder,
+        columns=columns,
+        on_bad_line=on_bad_line,
+        format=format,
+        limit=limit,
+        piece_bytes=piece_bytes,
+    )
+    requests = builder.requests(block_tokens=block_tokens, absolute=source.clock.absolute)
+    return Trace(requests, source.report, source.files, source.columns)
+
+
+def stream(
+    paths: str | Path | Sequence[str | Path],
+    sink: Sink,
+    *,
+    columns: str | Columns = "",
+    on_bad_line: OnBadLine = "stop",
+    format: str = "auto",
+    limit: int = 0,
+    piece_bytes: int = PIECE_BYTES,
+) -> Source:
+    """Read a trace batch by batch into `sink`; memory is one piece and what the sink keeps. Otherwise as `read`."""
     if format not in FORMATS:
         raise UserError("unknown format", field="format", value=format, allowed=", ".join(FORMATS))
     wanted = mapping(columns) if isinstance(columns, str) else columns
-    state = _State(wanted, Report(on_bad_line), limit=limit)
+    state = _State(wanted, Report(on_bad_line), sink, limit=limit)
     files = expand(paths)
     for path in files:
         if state.full:
             break
         _read_file(path, format, state, piece_bytes)
-    if state.builder.n == 0:
+    if sink.n == 0:
         raise UserError("no requests in it" + _first_bad(state.report), file=", ".join(map(str, files[:3])))
     if state.report.n_backwards:
         state.report.note(
@@ -100,8 +145,7 @@ def read(
         state.report.note(
             f"times in {state.columns.arrival} read as milliseconds; say columns=arrival={state.columns.arrival}:s otherwise"
         )
-    requests = state.builder.requests(block_tokens=block_tokens, absolute=clock.absolute)
-    return Trace(requests, state.report, tuple(map(str, files)), state.columns)
+    return Source(state.report, tuple(map(str, files)), state.columns, clock)
 
 
 def _first_bad(report: Report) -> str:
@@ -144,11 +188,11 @@ def _read_text(path: Path, kind: str, state: _State, piece_bytes: int) -> None:
         if state.full:
             return
         body = _without_header(piece, state) if kind == "csv" and number == 0 else piece
-        before = state.builder.n
+        before = state.sink.n
         for batch in _batches(body, kind, state):
             _note_order(batch, piece.file, state)
-            state.builder.add(batch)
-        if not piece.complete and state.builder.n > before:
+            state.sink.add(batch)
+        if not piece.complete and state.sink.n > before:
             state.report.note(f"{path}: last line has no line end; it was taken as it is")
 
 
@@ -264,16 +308,14 @@ def _clock(value: object, columns: Columns) -> Clock:
 
 def _note_order(batch: Batch, file: str, state: _State) -> None:
     """Count where time goes backwards inside a file and tell the first place."""
-    builder, own = state.builder, batch.arrival_ns
+    own = batch.arrival_ns
+    if not len(own):
+        return
     steps = np.flatnonzero(own[1:] < own[:-1]) + 1
-    if (
-        builder.batches
-        and len(own)
-        and builder.last_file == file
-        and own[0] < builder.batches[-1].arrival_ns[-1]
-    ):
+    last_file, last_ns = state.last
+    if last_file == file and own[0] < last_ns:
         steps = np.concatenate([[0], steps])
-    builder.last_file = file
+    state.last = (file, int(own[-1]))
     if len(steps) and state.report.n_backwards == 0:
         state.report.note(f"{file}: line {batch.line[steps[0]]}: {state.columns.arrival} goes backwards")
     state.report.n_backwards += len(steps)
@@ -310,7 +352,7 @@ def _read_json(path: Path, state: _State) -> None:
     if turns:
         batch = rows.batch(numbers, turns)
         _note_order(batch, str(path), state)
-        state.builder.add(batch)
+        state.sink.add(batch)
 
 
 def _read_parquet(path: Path, state: _State) -> None:
@@ -352,7 +394,7 @@ def _parquet_slice(frame: pl.DataFrame, start: int, file: str, state: _State) ->
         _refuse_row(frame.row(int(row), named=True), start + int(row) + 1, file, state)
     batch = frames.batch(typed.filter(pl.Series(ok)), start + 1 + np.flatnonzero(ok))
     _note_order(batch, file, state)
-    state.builder.add(batch)
+    state.sink.add(batch)
 
 
 def _refuse_row(row: dict[str, Any], line: int, file: str, state: _State) -> None:
