@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup tools sweep simulate test test-long lint format notebooks readme validate bench clean
+.PHONY: help setup tools sweep simulate nightly test test-long lint format notebooks readme validate bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ sweep: setup  ## the main job: the default grid, its Pareto plots and its report
 
 simulate: setup  ## simulate one deployment request by request
 	@$(BIN)/servesweep simulate
+
+nightly: setup  ## the unattended planning job, on its small built-in log
+	@$(BIN)/servesweep nightly job=demo
 
 test: tools  ## the tests (minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not long' --nbmake tests notebooks

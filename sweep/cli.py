@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sweep.errors import NoAnswer, UserError, nearest
+from sweep.errors import EXIT_INPUT, EXIT_NO_ANSWER, NoAnswer, UserError, nearest
 
 VERBS: dict[str, tuple[str, str]] = {
     "sweep": (
@@ -29,6 +29,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "sweep.verbs.export",
         "commands of the engine, a Kubernetes manifest and the benchmark of a deployment",
     ),
+    "nightly": (
+        "sweep.verbs.nightly",
+        "the unattended job: last night's traffic, a plan, and whether it changed",
+    ),
     "calibrate": ("sweep.verbs.calibrate", "fit efficiencies and overheads to measured data"),
     "anchor": (
         "sweep.verbs.anchor",
@@ -39,8 +43,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "bench": ("sweep.verbs.bench", "how fast this machine evaluates and simulates"),
 }
 """Verb -> (module with `main(argv) -> int`, one line of help)."""
-
-EXIT_FAULT, EXIT_INPUT, EXIT_NO_ANSWER = 1, 2, 3
 
 
 def usage() -> str:

@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+EXIT_FAULT, EXIT_INPUT, EXIT_NO_ANSWER = 1, 2, 3
+"""Exit statuses: our fault, wrong input, a question without an answer."""
+
 
 def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """The candidates most like `name`, best first; empty when none is close."""

@@ -15,8 +15,9 @@ RUN_GROUPS = (*dict.fromkeys(f.group for f in ALL_FIELDS if f.scope == "run"), "
 EXTRA: dict[str, tuple[tuple[str, Any], ...]] = {
     "grid": (("name", str), ("axes", dict[str, Any])),
     "price": (("book", dict[str, Any]),),
+    "job": (("plan", dict[str, Any]), ("models", dict[str, Any])),
 }
-"""Keys of the tree that are no inputs of the model: a preset's axes, a price book's table."""
+"""Keys of the tree that are no inputs of the model: a preset's axes, a price book's table, what a nightly job plans."""
 
 _TYPES: dict[str, Any] = {
     "int": int | None,

@@ -37,17 +37,19 @@ class Question:
         return self.grid.settings[f"demand.{name}"]
 
 
-def question(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Question:
-    """Compose the question that Hydra `overrides` ask. Raises UserError."""
+def question(
+    overrides: Sequence[str], config_dirs: Sequence[Path] = (), trace: Requests | None = None
+) -> Question:
+    """Compose the question that Hydra `overrides` ask; `trace` stands for workload.trace. Raises UserError."""
     from sweep.hydra_sweeper import compose_grid
 
-    return of_grid(compose_grid(searched(overrides, config_dirs), config_dirs=config_dirs))
+    return of_grid(compose_grid(searched(overrides, config_dirs), config_dirs=config_dirs), trace)
 
 
-def of_grid(grid: Grid) -> Question:
-    """The question that a composed grid asks, its trace read. Raises UserError."""
+def of_grid(grid: Grid, trace: Requests | None = None) -> Question:
+    """The question that a composed grid asks, its trace read unless one is given. Raises UserError."""
     candidates = candidates_of(grid)
-    trace = _trace(grid)
+    trace = _trace(grid) if trace is None else trace
     rate = math.nan
     if trace is not None:
         for column, lengths in (("isl", trace.isl), ("osl", trace.osl)):

@@ -65,7 +65,7 @@ def planned(asked: Question) -> Planned:
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb on its arguments; returns the exit status."""
-    overrides, config_dirs, as_json = _arguments(argv)
+    overrides, config_dirs, as_json = arguments(argv)
     asked = question(overrides, config_dirs)
     if asked.setting("replicas") is not None:
         return _tell_sustained(asked, as_json)
@@ -104,7 +104,8 @@ def _tell_sustained(asked: Question, as_json: bool) -> int:
     return 0
 
 
-def _arguments(argv: Sequence[str]) -> tuple[list[str], list[Path], bool]:
+def arguments(argv: Sequence[str]) -> tuple[list[str], list[Path], bool]:
+    """Overrides, folders of --config-dir, and whether --json was given. Raises UserError."""
     overrides: list[str] = []
     folders: list[Path] = []
     as_json = False

@@ -83,11 +83,14 @@ class Fleet:
 
     def load_at(self, rate_per_s: float) -> LoadPoint:
         """The whole plan at `rate_per_s`, simulated in part; rates of the result are of the simulated part."""
-        slo = self._slo()
         outcome, rate = self._run(rate_per_s)
-        seen = self._seen_by_clients(outcome)
-        point = measure(seen, rate, slo=slo, warmup_share=WARM_UP)
-        return replace(point, goodput_per_s=point.achieved_per_s * share_within(seen, slo))
+        return self._scored(self._seen_by_clients(outcome), rate, WARM_UP)
+
+    def replayed(self, requests: Requests, warm_up: float) -> tuple[LoadPoint, Served]:
+        """Recorded arrivals, given at this part's share of the load; the first `warm_up` share is not scored."""
+        span_s = max(float(requests.arrival_ns[-1] - requests.arrival_ns[0]) / 1e9, 1.0)
+        seen = self._seen_by_clients(self._simulated(requests, 0))
+        return self._scored(seen, len(requests) / span_s, warm_up), seen
 
     def timeline_at(self, rate_per_s: float) -> Timeline:
         """The simulated part over time, its pools together, at `rate_per_s` for the whole plan."""
@@ -106,14 +109,16 @@ class Fleet:
             replicas=sum(part.count for part in self.parts),
         )
 
-    def _slo(self) -> Slo:
+    def _scored(self, seen: Served, rate_per_s: float, warm_up: float) -> LoadPoint:
         limits = self.question.limits
-        return Slo(
+        slo = Slo(
             ttft_ms=_or_none(limits.ttft_ms),
             tpot_ms=_or_none(limits.tpot_ms),
             e2e_ms=_or_none(limits.e2e_ms),
             percentile=limits.percentile,
         )
+        point = measure(seen, rate_per_s, slo=slo, warmup_share=warm_up)
+        return replace(point, goodput_per_s=point.achieved_per_s * share_within(seen, slo, warm_up))
 
     def _run(self, rate_per_s: float) -> tuple[Outcome, float]:
         """The simulation, and the rate that it was offered (0 for a closed loop)."""
@@ -121,14 +126,17 @@ class Fleet:
         in_flight = self._in_flight(rate_per_s)
         asked = TURNS_IN_FLIGHT * (in_flight or rate * self.e2e_s)
         n = int(np.clip(asked, FEWEST_REQUESTS, MOST_REQUESTS))
-        requests = traffic(self.question, 0.0 if in_flight else rate, n)
+        offered = 0.0 if in_flight else rate
+        return self._simulated(traffic(self.question, offered, n), in_flight), offered
+
+    def _simulated(self, requests: Requests, in_flight: int) -> Outcome:
         options = RunOptions(
             policy=ROUTE_LOAD,
             closed_loop=in_flight,
             seed=int(self.question.setting("seed")),
             request_overhead_ns=self.request_overhead_ns,
         )
-        return simulate(self.instances, requests, options), 0.0 if in_flight else rate
+        return simulate(self.instances, requests, options)
 
     def _seen_by_clients(self, outcome: Outcome) -> Served:
         """What was served, and how many requests the instances can run."""
@@ -142,12 +150,12 @@ class Fleet:
         return max(1, round(demand.planned * self.share * rate_per_s / self.planned_per_s))
 
 
-def share_within(seen: Served, slo: Slo) -> float:
+def share_within(seen: Served, slo: Slo, warm_up: float = WARM_UP) -> float:
     """Share of the scored requests that meet every limit; unfinished ones do not."""
     done = np.flatnonzero(seen.finish_ns >= 0)
     if not len(done):
         return 0.0
-    rows = done[scored(seen.finish_ns[done], WARM_UP)]
+    rows = done[scored(seen.finish_ns[done], warm_up)]
     first, finish = seen.first_token_ns[rows], seen.finish_ns[rows]
     ns = {
         "ttft": first - seen.arrival_ns[rows],

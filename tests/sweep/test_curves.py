@@ -1,5 +1,7 @@
 """Load curves, saturation, warm-up and capacity, on a queue with a known answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,7 +51,17 @@ def test_overload_is_saturated_and_near_full_load_is_not():
     assert measure(one_server(11.0), 11.0).saturated
     assert measure(one_server(30.0), 30.0).saturated
     assert not measure(one_server(8.0), 8.0).saturated
-    assert not is_saturated(one_server(30.0, n=20), 0.0, 10.0)
+    assert not is_saturated(one_server(30.0, n=20), 0.0)
+    assert is_saturated(one_server(30.0, n=20), 30.0)
+
+
+def test_a_few_long_outputs_after_the_last_arrival_are_no_overload():
+    short = one_server(2.0, n=200)
+    finish = short.finish_ns.copy()
+    finish[-1] += 10 * finish[-1]
+    point = measure(replace(short, finish_ns=finish), 2.0)
+    assert point.achieved_per_s < 1.0
+    assert not point.saturated
 
 
 def test_warm_up_is_left_out_by_completion_unless_too_few_would_remain():

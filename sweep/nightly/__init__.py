@@ -1,0 +1,1 @@
+"""The unattended capacity-planning job: yesterday's traffic in, a dated plan out, told only where it changed."""
