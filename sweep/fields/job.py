@@ -30,7 +30,7 @@ FIELDS = (
     _set("folder", "path", "Where the job keeps its nights.", auto="results/nightly-<name>"),
     _set("lookback_days", "int", "Days before the night that the forecast may look at.", default=28, low=1, high=366, unit="days"),
     _set("horizon_days", "int", "Days ahead that the plan is for.", default=28, low=1, high=366, unit="days"),
-    _set("forecast", "choice", "Method whose busiest hour is planned for.", choices=FORECASTS, default="same_hour_last_week"),
+    _set("forecast", "choice", "Method whose busiest hour is planned for.", choices=FORECASTS, default="highest"),
     _set("load_percentile", "float", "Percentile of the hours looked at, for forecast=percentile.", default=99.0, low=50, high=100),
     _set("growth_per_week", "float", "Growth of the traffic per week: 0.02 = 2 %.", low=-0.5, high=1.0, auto="fitted to days a week apart"),
     _set("peak", "choice", "Whether the planned load is that of the busiest minute of the hour or of the hour.", choices=PEAKS, default="minute"),

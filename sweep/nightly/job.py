@@ -38,6 +38,7 @@ class Job:
     time_limit_min: float
     plan: tuple[str, ...]
     models: Mapping[str, tuple[str, ...]]
+    report: bool = True  # pictures and report.html
     config_dirs: tuple[Path, ...] = ()
 
     @property
@@ -49,14 +50,17 @@ class Job:
     def planning(self) -> dict[str, Any]:
         """What decides the plan of given traffic, as plain values; the choices of `--config-dir` by their digests."""
         names = ("name", "lookback_days", "horizon_days", "forecast", "load_percentile", "growth_per_week", "peak",
-                 "change_threshold", "replay_requests")  # fmt: skip
+                 "change_threshold", "replay_requests", "report")  # fmt: skip
         return {k: getattr(self, k) for k in names} | {
             "plan": list(self.plan),
             "models": {k: list(v) for k, v in self.models.items()},
-            "choices": [
-                digest(path.read_bytes()) for d in self.config_dirs for path in sorted(d.glob("*/*.yaml"))
-            ],
+            "choices": [digest(path.read_bytes()) for path in self._own_choices()],
         }
+
+    def _own_choices(self) -> list[Path]:
+        """Files of `--config-dir` that plans may use; the jobs among them are told by their values."""
+        files = [path for folder in self.config_dirs for path in sorted(folder.glob("*/*.yaml"))]
+        return [path for path in files if path.parent.name != "job"]
 
     def overrides_of(self, log_name: str) -> list[str]:
         """Overrides of `servesweep plan` for the model that the log calls `log_name`; of two for one key the later counts."""
@@ -72,10 +76,13 @@ class Job:
 
 
 def job_of(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Job:
-    """The job that the command line names (`job=NAME`, `job.KEY=VALUE`); other overrides go to every plan. UserError."""
+    """The job that the command line names (`job=NAME`, `job.KEY=VALUE`, `output.report`); other overrides go to every plan.
+
+    Raises UserError.
+    """
     from sweep.hydra_sweeper import compose_grid
 
-    own = [line for line in overrides if line.split("=", 1)[0].split(".", 1)[0] == "job"]
+    own = [line for line in overrides if line.split("=", 1)[0].split(".", 1)[0] in ("job", "output")]
     plan = [line for line in overrides if line not in own]
     if not any(line.startswith("job=") for line in own):
         own.insert(0, f"job={DEFAULT_JOB}")
@@ -94,6 +101,7 @@ def job_of(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Job:
             "folder": Path(given["folder"] or Path("results") / f"nightly-{Path(name).name}"),
         },
         plan=(*_lines("job.plan", common), *plan),
+        report=bool(settings["output.report"]),
         models={str(k): tuple(_lines(f"job.models.{k}", v)) for k, v in models.items()},
         config_dirs=tuple(config_dirs),
     )

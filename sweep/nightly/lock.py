@@ -69,14 +69,16 @@ def _runs(pid: int) -> bool:
 @contextmanager
 def locked(folder: Path) -> Iterator[str | None]:
     """Hold the folder's lock; yields why an older lock was taken over, if one was. Raises UserError where it is held."""
-    path = folder / FILE
-    with _guarded(folder):
-        taken = _take_over(path)
-        write_atomic(path, json.dumps(own_identity()).encode())
+    path, mine = folder / FILE, False
     try:
+        with _guarded(folder):
+            taken = _take_over(path)
+            mine = True
+            write_atomic(path, json.dumps(own_identity()).encode())
         yield taken
     finally:
-        path.unlink(missing_ok=True)
+        if mine:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -81,11 +81,13 @@ def publish(folder: Path, night: date, inputs: str, files: Mapping[str, bytes]) 
     return own
 
 
-def nights(folder: Path) -> tuple[dict[date, dict[str, Any]], list[str]]:
-    """plan.json of every night in order, and remarks on those that cannot be read."""
+def nights(folder: Path, before: date = date.max) -> tuple[dict[date, dict[str, Any]], list[str]]:
+    """plan.json of every night before a day, in order, and remarks on those that cannot be read."""
     found: dict[date, dict[str, Any]] = {}
     notes = []
-    for path in sorted(p for p in folder.iterdir() if _NIGHT.fullmatch(p.name)):
+    for path in sorted(
+        p for p in folder.iterdir() if _NIGHT.fullmatch(p.name) and p.name < before.isoformat()
+    ):
         try:
             plan = json.loads((path / PLAN).read_bytes())
             rows_of(date.fromisoformat(path.name), plan)

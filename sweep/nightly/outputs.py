@@ -33,10 +33,9 @@ class Night:
     history: pl.DataFrame
 
 
-def files_of_night(night: Night) -> dict[str, bytes]:
-    """Content of the night's folder by file name, the manifest aside."""
+def files_of_night(night: Night, report: bool) -> dict[str, bytes]:
+    """Content of the night's folder by file name, the manifest aside; pictures and report.html only with `report`."""
     expected = forecast_frame(night)
-    pictures = _pictures(night, expected)
     plan = _without_minutes(night.plan)
     tables = {
         "hours": night.traffic.hours,
@@ -48,10 +47,11 @@ def files_of_night(night: Night) -> dict[str, bytes]:
     files = {PLAN: (json.dumps(plan, indent=1, allow_nan=False) + "\n").encode()}
     files |= {f"{name}.parquet": parquet_bytes(table) for name, table in tables.items()}
     files |= {f"{name}.csv": _csv(tables[name]) for name in ("hours", "models", "plans")}
-    files |= pictures
-    files["report.html"] = report_html(plan, pictures)
     files["summary.md"] = summary_md(plan).encode()
     assert HOURS in files
+    if report:
+        pictures = _pictures(night, expected)
+        files |= pictures | {"report.html": report_html(plan, pictures)}
     return files
 
 

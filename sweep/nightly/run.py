@@ -86,8 +86,7 @@ def _night(job: Job, events: Events) -> tuple[dict[str, Any], Path]:
     steps = Steps(folder / f".work-{wanted or job.night}", events)
     key = digest_of(__version__, job.reading, str(wanted), log_state(job, wanted))
     traffic = steps.traffic(key, lambda: traffic_of(job, wanted, steps.folder))
-    plans, remarks = nights.nights(folder)
-    earlier = {night: plan for night, plan in plans.items() if night < traffic.night}
+    earlier, remarks = nights.nights(folder, traffic.night)
     seen = _seen(job, traffic, earlier)
     inputs = digest_of(
         __version__,
@@ -96,6 +95,7 @@ def _night(job: Job, events: Events) -> tuple[dict[str, Any], Path]:
         list(traffic.notes),
         digest(parquet_bytes(seen)),
         list(earlier.values()),
+        remarks,
     )
     own = folder / traffic.night.isoformat()
     if nights.inputs_of(folder, traffic.night) == inputs:
@@ -103,7 +103,7 @@ def _night(job: Job, events: Events) -> tuple[dict[str, Any], Path]:
     else:
         found = _planned(job, traffic, seen, earlier, remarks, steps)
         with events.timed("outputs"):
-            nights.publish(folder, traffic.night, inputs, files_of_night(found))
+            nights.publish(folder, traffic.night, inputs, files_of_night(found, job.report))
     nights.write_history(folder)
     steps.clear()
     plan: dict[str, Any] = json.loads((own / nights.PLAN).read_bytes())
