@@ -30,6 +30,14 @@ def coefficients_for(fidelity: str, hardware: tuple[str, ...] | None = None) -> 
         table = np.broadcast_to(roofline_coefficients(), shape).copy()
     elif fidelity in ("fitted", "anchored"):
         table = _fitted(names)
+    elif fidelity == "tables":
+        raise UserError(
+            "prices one deployment at a time: servesweep estimate --operator-profiles DIR; for tables and grids fit them "
+            "(servesweep calibrate operators DIR) and use fitted",
+            field="fidelity",
+            value=fidelity,
+            allowed=", ".join(RUNGS),
+        )
     else:
         raise UserError(
             "not a fidelity",

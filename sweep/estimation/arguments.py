@@ -27,6 +27,7 @@ PLAIN_SHOWN = {
     "workload.osl": "--osl",
     "workload.concurrency": "--concurrency",
     "price.utilization": "--utilization",
+    "fidelity.operator_profiles": "--operator-profiles",
 }
 """Fields with a plain option of their own in the help; every other field takes --its-name too."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep.catalog.fitted import Source
@@ -25,7 +26,7 @@ from sweep.records import Records, default_records, set_values
 if TYPE_CHECKING:
     from sweep.estimation.anchoring import Anchoring
 
-RUNGS = ("roofline", "fitted", "anchored")
+RUNGS = ("roofline", "fitted", "tables", "anchored")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Estimate:
 
 def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     """Price a deployment. Raises UserError for a model, an accelerator or a fidelity that is not known."""
-    fidelity = fidelity or asked.settings.get("fidelity.level", "fitted")
+    profiles = asked.settings.get("fidelity.operator_profiles")
+    fidelity = fidelity or asked.settings.get("fidelity.level") or ("tables" if profiles else "fitted")
     if fidelity not in RUNGS:
         raise UserError(
             "is not available for one deployment yet",
@@ -82,7 +84,14 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         )
     model, hardware = resolve_model(asked.model), resolve_hardware(asked.hardware)
     record, notes = input_record(asked, model, hardware)
-    table = _coefficients(hardware.name, fidelity)
+    if fidelity == "tables" and not profiles:
+        raise UserError(
+            "needs profile bundles: --operator-profiles DIR",
+            field="--fidelity",
+            value=fidelity,
+            allowed="fitted",
+        )
+    table = _coefficients(hardware.name, _base(fidelity))
     ceiling = "workload.concurrency" not in asked.by_hand
     if is_anchored(asked.settings):
         record["prefill_rate_us_per_token"] = math.nan
@@ -91,6 +100,7 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     if ceiling and evaluated.results["max_concurrency"][0] >= 1.0:
         record["concurrency"] = sustainable_concurrency(record, evaluated)
         evaluated = evaluate(record, table)
+    looked_up = _looked_up(profiles, model.name, hardware.name, record, evaluated, table) if profiles else ()
     anchoring, said = _anchored(asked, model.name, hardware.name, fidelity, record, evaluated)
     names = evaluated.results.dtype.names or ()
     engine = str(asked.values.get("engine.engine", by_key()["engine.engine"].default))
@@ -111,9 +121,9 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         prefill_memory=account(pool_record(record, "prefill")) if record["disaggregate"][0] else None,
         inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
         by_hand=dict(asked.by_hand),
-        notes=(*asked.notes, *model.notes, *said),
+        notes=(*asked.notes, *model.notes, *looked_up, *said),
         price_notes=tuple(notes),
-        sources=_sources(record, hardware.name, engine) if fidelity != "roofline" else {},
+        sources=_sources(record, hardware.name, engine) if fidelity in ("fitted", "anchored") else {},
         concurrency_is_ceiling=ceiling,
         evidence=found.support,
         bounds=bounds_of(found, *latencies),
@@ -133,8 +143,22 @@ def _anchored(
         return None, ["--save-benchmark: nothing measured to write"] if unwritten else []
     from sweep.estimation.anchoring import Target, anchored
 
-    base = "roofline" if fidelity == "roofline" else "fitted"
-    return anchored(asked, Target(model, hardware, base, record, evaluated))
+    return anchored(asked, Target(model, hardware, _base(fidelity), record, evaluated))
+
+
+def _base(fidelity: str) -> str:
+    """The rung whose coefficients price the closed form under a rung."""
+    return "roofline" if fidelity == "roofline" else "fitted"
+
+
+def _looked_up(
+    profiles: str, model: str, hardware: str, record: Records, evaluated: Evaluated, table: Any
+) -> tuple[str, ...]:
+    from sweep.estimation.tables import priced_by_tables
+
+    own = table[0, int(record["engine"][0])]
+    note = priced_by_tables(Path(str(profiles)), model, hardware, record, evaluated, own)
+    return (note,) if note else ()
 
 
 def _sources(record: Records, hardware: str, engine: str) -> dict[str, Source]:
@@ -151,7 +175,7 @@ def _coefficients(hardware: str, fidelity: str) -> Any:
 
 def coefficients_of(result: Estimate) -> Any:
     """Coefficients (N_OPS, N_COEF) that priced an estimate."""
-    return _coefficients(result.hardware, result.fidelity)[0, int(result.record["engine"][0])]
+    return _coefficients(result.hardware, _base(result.fidelity))[0, int(result.record["engine"][0])]
 
 
 def input_record(asked: Deployment, model: ModelEntry, hardware: HardwareEntry) -> tuple[Records, list[str]]:

@@ -75,7 +75,9 @@ def print_report(result: Estimate, mode: str = BOTH, console: Console | None = N
 def _provenance(result: Estimate) -> tuple[str, ...]:
     from sweep.estimation.sources import in_words
 
-    return (in_words(result.sources),) if result.sources else ("operator times: datasheet peaks",)
+    if result.fidelity == "roofline":
+        return ("operator times: datasheet peaks",)
+    return (in_words(result.sources),) if result.sources else ()
 
 
 def headline(result: Estimate) -> str:
