@@ -203,6 +203,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
 
     `clients` requests in flight on this rank, `total_requests` in all, mean lengths `isl` and `osl`, `cached` prompt
     tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean.
+    `parts` receives the split of the pure decode step.
     """
     gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
     new_tokens = max(1.0, isl - cached)
@@ -210,9 +211,9 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
     intervals = max(1.0, osl - 1.0)
     steps = intervals / gain
     decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts)
-    pure = decode_step_us(decoding, context, p, d, c, parts)
     burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
     alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
+    pure = decode_step_us(decoding, context, p, d, c, parts)
     exclusive = is_exclusive(p)
     chance = step_count_spread(intervals, p.speculative_num_tokens, p.speculative_acceptance_rate)
     spread = np.sqrt(spread * spread + chance * chance)
@@ -248,7 +249,10 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
 
 @kernel
 def static_batch(batch, isl, osl, cached, p, d, c, parts, r):
-    """One static batch: all prompts are prefilled, then all decode together; fills the record `r` (REPLAY)."""
+    """One static batch: all prompts are prefilled, then all decode together; fills the record `r` (REPLAY).
+
+    `parts` receives the split of the decode step.
+    """
     gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
     intervals = max(1.0, osl - 1.0)
     steps = intervals / gain

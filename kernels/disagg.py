@@ -149,7 +149,8 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
     r.mixed_step_us = r.pure_step_us
     r.mixed_share = 0.0
     r.prompt_us = alone
-    fill_steps(context, decoding, b, db, c, parts, r, o)
+    decode_step_us(max(1.0, decoding), context, b, db, c, parts)
+    fill_steps(context, decoding, b, db, parts, r, o)
     o.kv_transfer_ms = hop / US_PER_MS
     host_latency(r.ttft_us, r.tpot_us, r.pure_step_us, isl, osl, p, c, o)
     o.resident = decoding * decode_ranks

@@ -4,7 +4,7 @@ import numpy as np
 
 from kernels import reasons
 from kernels.auto import default_to
-from kernels.batching import replay, static_batch
+from kernels.batching import decode_step_us, replay, static_batch
 from kernels.cost import fill_cost
 from kernels.disagg import evaluate_pools
 from kernels.jit import inlined, kernel
@@ -75,6 +75,7 @@ def evaluate(p, d, pools, pools_d, c, parts, r, o):
     waiting_us = 0.0
     if p.load == LOAD_RATE:
         resident, waiting_us = open_load(limit, isl, osl, cached, p, d, c, parts, r, o)
+        decode_step_us(max(1.0, r.decoding), isl + 0.5 * osl, p, d, c, parts)
     else:
         resident, total, waiting = closed_population(limit, p)
         if p.load == LOAD_STATIC:
@@ -109,9 +110,12 @@ def open_load(limit, isl, osl, cached, p, d, c, parts, r, o):
 
 @kernel
 def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o):
-    """Latency, throughput, step split and cost of a replay `r` with `resident` requests on each rank."""
+    """Latency, throughput, step split and cost of a replay `r` with `resident` requests on each rank.
+
+    `parts`: the split of a decode step of r.decoding sequences.
+    """
     context = isl + 0.5 * osl
-    fill_steps(context, resident, p, d, c, parts, r, o)
+    fill_steps(context, resident, p, d, parts, r, o)
     to_first_us = r.ttft_us * prefill_scale(p, d, c, parts) + waiting_us
     if p.kv_offload_gib_per_gpu > 0.0:
         to_first_us += offload_fetch_us(cached_tokens(isl, p), p, d)

@@ -31,6 +31,17 @@ def decode_row(row, radices, digits):
 
 
 @kernel
+def next_row(radices, digits):
+    """Advance `digits` by one row; returns the slowest axis that moved."""
+    axis = radices.shape[0] - 1
+    while axis > 0 and digits[axis] + 1 == radices[axis]:
+        digits[axis] = 0
+        axis -= 1
+    digits[axis] += 1
+    return axis
+
+
+@kernel
 def evaluate_rows(
     inputs,
     flat,
@@ -58,23 +69,24 @@ def evaluate_rows(
     """
     n_axes = radices.shape[0]
     digits = np.zeros(n_axes, np.int64)
-    previous = np.full(n_axes, -1, np.int64)
     parts = np.zeros(N_PARTS)
     results_flat[:] = np.nan
     p = inputs[0]
     d = derived[0]
+    decode_row(start, radices, digits)
+    moved = 0
     for row in range(start, stop):
-        decode_row(row, radices, digits)
         stale = row == start
-        for axis in range(n_axes):
-            if digits[axis] != previous[axis]:
+        for axis in range(moved, n_axes):
+            if radices[axis] > 1 or row == start:
                 write_choice(axis, digits[axis], field_start, axis_fields, value_start, axis_values, flat)
-                previous[axis] = digits[axis]
                 stale = stale or resolving[axis]
         if stale:
             resolve(p, d)
         c = fitted[int(p.hardware_index), int(p.engine)]
         evaluate(p, d, pools, pools_d, c, parts, replays[0], results[row - start])
+        if row + 1 < stop:
+            moved = next_row(radices, digits)
 
 
 @kernel

@@ -3,7 +3,6 @@
 import numpy as np
 
 from kernels.auto import default_to, given
-from kernels.batching import decode_step_us
 from kernels.coefficients import HOST_REQUEST_US, OP_HOST
 from kernels.jit import kernel
 from kernels.layout import (
@@ -116,9 +115,8 @@ def host_latency(ttft_us, tpot_us, pure_step_us, isl, osl, p, c, o):
 
 
 @kernel
-def fill_steps(context, resident, p, d, c, parts, r, o):
-    """Step-time columns of `o` from the replay `r`: one decode step at the operating point with its split."""
-    decode_step_us(max(1.0, r.decoding), context, p, d, c, parts)
+def fill_steps(context, resident, p, d, parts, r, o):
+    """Step-time columns of `o` from the replay `r` and the split `parts` of one decode step at the operating point."""
     fill_parts(parts, o)
     o.bound = BOUND_CAPACITY if o.over_ceiling > 0.0 else binding_constraint(context, resident, parts, p, d)
     o.mixed_step_ms = r.mixed_step_us / US_PER_MS

@@ -249,14 +249,13 @@ def attention_core_us(
 
 
 @kernel
-def all_reduce_exposed_us(message_bytes, overlap, compute_us, p, d, c):
-    """Exposed time of one tensor-parallel all-reduce, us."""
+def all_reduce_exposed_us(reduce_us, overlap, compute_us, p):
+    """Exposed time of one tensor-parallel all-reduce that takes `reduce_us` by itself, us."""
     if p.tp <= 1.0:
         return 0.0
-    t = all_reduce_us(message_bytes, p.tp, p.tp_allreduce_algo, p, c)
     if p.comm_model > 0.0:
-        return t + BUILTIN_ALL_REDUCE_US
-    t *= all_reduce_factor(p)
+        return reduce_us + BUILTIN_ALL_REDUCE_US
+    t = reduce_us * all_reduce_factor(p)
     return t * exposed_share(overlap, compute_us, t)
 
 
@@ -268,13 +267,13 @@ def sends_to_experts(p, d):
 
 
 @kernel
-def expert_sum_exposed_us(message_bytes, overlap, compute_us, p, d, c):
+def expert_sum_exposed_us(message_bytes, reduce_us, overlap, compute_us, p, d, c):
     """Exposed time of the collective that ends a MoE layer, us: partial sums of the TP ranks meet in an all-reduce.
 
     After an all-to-all each rank has finished outputs of its share of the tokens: they are only gathered.
     """
     if not sends_to_experts(p, d) or p.comm_model > 0.0:
-        return all_reduce_exposed_us(message_bytes, overlap, compute_us, p, d, c)
+        return all_reduce_exposed_us(reduce_us, overlap, compute_us, p)
     t = all_gather_us(message_bytes, p.tp, p, c) * all_reduce_factor(p)
     return t * exposed_share(overlap, compute_us, t)
 
@@ -527,12 +526,14 @@ def step_model(
             2.0 * tokens * (d.heads_local + d.kv_heads_local) * p.head_dim * d.act_width, p, c
         )
 
-    tp_comm = p.n_layers * all_reduce_exposed_us(hidden_bytes, overlap, attention_compute, p, d, c)
+    # One message size for all sums over TP ranks: only what hides them differs
+    reduce_us = all_reduce_us(hidden_bytes, p.tp, p.tp_allreduce_algo, p, c)
+    tp_comm = p.n_layers * all_reduce_exposed_us(reduce_us, overlap, attention_compute, p)
     if d.dense_layers > 0.0:
         mlp_gemm, mlp_other = dense_mlp_us(tokens, p, d, c)
         gemm += d.dense_layers * mlp_gemm
         other += d.dense_layers * mlp_other
-        tp_comm += d.dense_layers * all_reduce_exposed_us(hidden_bytes, overlap, mlp_gemm, p, d, c)
+        tp_comm += d.dense_layers * all_reduce_exposed_us(reduce_us, overlap, mlp_gemm, p)
     moe = 0.0
     ep_comm = 0.0
     if d.moe_layers > 0.0:
@@ -541,7 +542,7 @@ def step_model(
         moe = d.moe_layers * experts
         other += d.moe_layers * moe_other
         ep_comm = d.moe_layers * expert_exchange_us(tokens, overlap, experts + router_gemm, p, d, c)
-        tp_comm += d.moe_layers * expert_sum_exposed_us(hidden_bytes, overlap, experts, p, d, c)
+        tp_comm += d.moe_layers * expert_sum_exposed_us(hidden_bytes, reduce_us, overlap, experts, p, d, c)
 
     if cast_is_given(p):
         routings = tokens * p.attention_dp * p.experts_per_token / d.moe_ep
