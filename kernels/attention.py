@@ -91,7 +91,7 @@ def attention_tflops(narrow, p):
     return peak * clock_ratio(p) / backend_factor(p)
 
 
-@kernel
+@inlined
 def prefill_attention_us(
     n_seqs, new_tokens, prior_tokens, heads, kv_heads, qk_dim, v_dim, window, kv_width, mla, p, c
 ):
@@ -128,7 +128,7 @@ def prefill_attention_us(
     return c[op, OVERHEAD_US] + overlapped_us(compute_us, memory_us, c[op, EXPOSED])
 
 
-@kernel
+@inlined
 def decode_attention_us(
     n_seqs, context_tokens, queries, heads, kv_heads, qk_dim, v_dim, kv_token_bytes, mla, p, c
 ):

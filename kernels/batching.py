@@ -8,7 +8,7 @@ ends is replaced at once, so arrivals stay as clumped as the ends of the wave be
 import numpy as np
 
 from kernels.engines import EXCLUSIVE_PREFILL, engine_default
-from kernels.jit import kernel
+from kernels.jit import inlined, kernel
 from kernels.layout import PART_PP_COMM
 from kernels.pipeline import chunked_trips, micro_batch, trips_per_token
 from kernels.speculation import draft_us, step_count_spread, tokens_per_step
@@ -21,7 +21,7 @@ BRIDGE = 0.15
 """Variance of a closed loop's backlog near saturation over that of an open queue: matched to request-by-request runs."""
 
 
-@kernel
+@inlined
 def is_exclusive(p):
     """Whether prefill and decode never share a step (engine preset unless given)."""
     if np.isnan(p.exclusive_prefill):
@@ -63,7 +63,7 @@ def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, parts):
     return t
 
 
-@kernel
+@inlined
 def prompt_chunk(running, new_tokens, p, d):
     """Prompt tokens of one request in one step: what budget and chunk limit leave beside the decodes (at least 1).
 
@@ -125,7 +125,7 @@ def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts
     return decoding, share, service
 
 
-@kernel
+@inlined
 def queue_us(prompts, arrivals_us, service_us):
     """Mean wait of `prompts` that arrive at random over `arrivals_us` at a server of `service_us` each, us.
 
@@ -139,7 +139,7 @@ def queue_us(prompts, arrivals_us, service_us):
     return 0.25 * (left + np.sqrt(left * left + 4.0 * variance * prompts * service_us * service_us))
 
 
-@kernel
+@inlined
 def follow_waves(
     clients,
     total_requests,

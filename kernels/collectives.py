@@ -65,6 +65,8 @@ def slowdown(op, n_ranks, c):
     if n_ranks < 4.0:
         x = np.log2(n_ranks) - 1.0
         return (1.0 - x) * c[op, PAIR_SLOWDOWN] + x * c[op, QUAD_SLOWDOWN]
+    if n_ranks == 4.0:
+        return c[op, QUAD_SLOWDOWN]
     if n_ranks < 8.0:
         return (3.0 - np.log2(n_ranks)) * c[op, QUAD_SLOWDOWN]
     return 0.0
@@ -260,7 +262,7 @@ def scale_out_all_reduce(message_bytes, n_ranks, algorithm, p, c):
     return best, chosen
 
 
-@kernel
+@inlined
 def all_reduce_choice(message_bytes, n_ranks, algorithm, p, c):
     """All-reduce of `message_bytes` (whole message on every rank) over `n_ranks`: (us, ALGO_* that priced it).
 
@@ -275,7 +277,7 @@ def all_reduce_choice(message_bytes, n_ranks, algorithm, p, c):
     return scale_up_all_reduce(message_bytes, n_ranks, algorithm, p, c)
 
 
-@kernel
+@inlined
 def all_reduce_us(message_bytes, n_ranks, algorithm, p, c):
     """`all_reduce_choice` without the choice, us."""
     t, _ = all_reduce_choice(message_bytes, n_ranks, algorithm, p, c)
@@ -302,7 +304,7 @@ def one_pass_us(op, message_bytes, n_ranks, p, c):
     return t
 
 
-@kernel
+@inlined
 def all_gather_us(message_bytes, n_ranks, p, c):
     """All-gather to `message_bytes` on every rank, us."""
     return one_pass_us(OP_ALL_GATHER, message_bytes, n_ranks, p, c)

@@ -38,7 +38,7 @@ def zipf_distinct(tokens, experts_per_token, n_experts, skew):
     return distinct
 
 
-@kernel
+@inlined
 def coverage_at(tokens, p):
     """Measured router coverage at a step's token count: linear in log tokens between the given points, flat outside."""
     points = (
@@ -59,7 +59,7 @@ def coverage_at(tokens, p):
     return low + (points[i + 1][1] - low) * (position - i)
 
 
-@kernel
+@inlined
 def touched_experts(tokens, p):
     """Distinct experts that a step of `tokens` tokens reaches, over all ranks: skew first, then coverage."""
     if p.moe_routing_skew > 0.0:
@@ -69,7 +69,7 @@ def touched_experts(tokens, p):
     return max(min(distinct, 1.0), distinct * coverage_at(tokens, p))
 
 
-@kernel
+@inlined
 def rank_imbalance(p, d):
     """Hottest expert rank over the mean: 1 + (r - 1) E / (E + redundant), and 1 without expert parallelism."""
     if d.moe_ep <= 1.0:

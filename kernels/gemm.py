@@ -30,7 +30,7 @@ from kernels.coefficients import (
     OVERHEAD_US,
 )
 from kernels.dtypes import INT4_WO, WIDTH_BYTES
-from kernels.jit import inlined, kernel
+from kernels.jit import inlined
 from kernels.peaks import overlapped_us, peak_tflops
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
 
@@ -74,7 +74,7 @@ def ceiling_us(m, n, k, dtype, p):
     )
 
 
-@kernel
+@inlined
 def gemm_us(m, n, k, dtype, p, c):
     """Time of one (m x k) by (k x n) product, us.
 

@@ -54,7 +54,7 @@ def fused_factor(p):
     return FUSED_KERNELS if p.fused_kernels > 0.0 else 1.0
 
 
-@kernel
+@inlined
 def kernel_floor_us(mixed, p, d):
     """Launch-bound floor of a step without graphs: (layers x kernels + framing) x launch latency, us."""
     if d.graph_mode != GRAPH_NONE or p.kernel_launch_latency_us <= 0.0:
@@ -62,7 +62,7 @@ def kernel_floor_us(mixed, p, d):
     return (p.n_layers * layer_kernels(p) + FRAMING_KERNELS) * p.kernel_launch_latency_us * fused_factor(p)
 
 
-@kernel
+@inlined
 def host_us(decode_seqs, prefill_seqs, prefill_tokens, p, d, c):
     """Host time per step, us: fixed + per sequence + per layer + per prompt and prompt token + occupancy.
 

@@ -32,7 +32,7 @@ from kernels.coefficients import (
     OVERHEAD_US,
 )
 from kernels.dtypes import WIDTH_BYTES
-from kernels.jit import kernel
+from kernels.jit import inlined
 from kernels.peaks import overlapped_us, padded_rows, peak_tflops
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS
 
@@ -56,7 +56,7 @@ FEW_PAIRS = 64.0
 """Pairs at which half of the routed overhead is reached: engines switch from one-shot to sorting kernels there."""
 
 
-@kernel
+@inlined
 def distinct_experts(tokens, experts_per_token, n_experts):
     """Expected experts touched when each token visits distinct experts uniformly: E (1 - (1 - K/E)^T)."""
     if n_experts <= 0.0 or tokens <= 0.0:
@@ -64,7 +64,7 @@ def distinct_experts(tokens, experts_per_token, n_experts):
     return n_experts * (1.0 - (1.0 - experts_per_token / n_experts) ** tokens)
 
 
-@kernel
+@inlined
 def moe_us(pairs, routings, touched, hidden, ffn, matrices, dtype, imbalance, p, c):
     """Time of the routed experts of one layer on one rank, us.
 

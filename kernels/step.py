@@ -56,7 +56,7 @@ from kernels.pipeline import hops
 BF16 = 1.0
 
 
-@kernel
+@inlined
 def projections_us(
     tokens, prefill_tokens, decode_tokens, prefill_context, n_kv_heads_local, head_dim, v_head_dim, p, d, c
 ):
@@ -84,7 +84,7 @@ def projections_us(
     )
 
 
-@kernel
+@inlined
 def linear_layer_us(decode_seqs, decode_queries, prefill_seqs, prefill_tokens, p, d, c):
     """One linear-attention layer (projections, short convolution, state update) on one rank, us: (gemm, core)."""
     tokens = decode_seqs * decode_queries + prefill_tokens
@@ -125,7 +125,7 @@ def index_share(p):
     return min(1.0, p.n_index_layers / p.n_sparse_layers) if p.n_sparse_layers > 0.0 else 0.0
 
 
-@kernel
+@inlined
 def indexer_gemm_us(tokens, p, d, c):
     """Projections of the indexer of a sparse layer, replicated on every rank, us (mean over the sparse layers)."""
     query_in = p.q_lora_rank if p.q_lora_rank > 0.0 else p.hidden_size
@@ -134,7 +134,7 @@ def indexer_gemm_us(tokens, p, d, c):
     return index_share(p) * t
 
 
-@kernel
+@inlined
 def attention_core_us(
     window,
     sparse,
@@ -248,7 +248,7 @@ def attention_core_us(
     return t
 
 
-@kernel
+@inlined
 def all_reduce_exposed_us(reduce_us, overlap, compute_us, p):
     """Exposed time of one tensor-parallel all-reduce that takes `reduce_us` by itself, us."""
     if p.tp <= 1.0:
@@ -266,7 +266,7 @@ def sends_to_experts(p, d):
     return asked and d.moe_ep > 1.0
 
 
-@kernel
+@inlined
 def expert_sum_exposed_us(message_bytes, reduce_us, overlap, compute_us, p, d, c):
     """Exposed time of the collective that ends a MoE layer, us: partial sums of the TP ranks meet in an all-reduce.
 
@@ -278,7 +278,7 @@ def expert_sum_exposed_us(message_bytes, reduce_us, overlap, compute_us, p, d, c
     return t * exposed_share(overlap, compute_us, t)
 
 
-@kernel
+@inlined
 def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
     """Exposed time of moving tokens to their experts and back in one MoE layer, us.
 
@@ -310,7 +310,7 @@ def expert_exchange_us(tokens, overlap, compute_us, p, d, c):
     return t * exposed_share(overlap, compute_us, t)
 
 
-@kernel
+@inlined
 def dense_mlp_us(tokens, p, d, c):
     """Dense MLP of one layer on one rank, us: (gemm, element-wise)."""
     up = gemm_us(tokens, (p.mlp_matrices - 1.0) * d.ffn_local, p.hidden_size, d.mlp_dtype, p, c)
@@ -318,7 +318,7 @@ def dense_mlp_us(tokens, p, d, c):
     return up + down, elementwise_us(p.mlp_matrices * tokens * d.ffn_local * d.act_width, p, c)
 
 
-@kernel
+@inlined
 def moe_layer_us(tokens, p, d, c):
     """Experts of one MoE layer on one rank, us: (router and shared GEMMs, routed experts, element-wise).
 
@@ -358,7 +358,7 @@ def moe_layer_us(tokens, p, d, c):
     return gemm, experts, other
 
 
-@kernel
+@inlined
 def head_us(rows, tokens, p, d, c):
     """Embedding of `tokens`, LM head, logits gather and sampling of `rows` rows on the last stage, us: (gemm, comm, other)."""
     gemm = gemm_us(rows, d.vocab_local, p.hidden_size, d.head_dtype, p, c)
@@ -589,7 +589,7 @@ def load_step(input_dtype):
     )
 
 
-@kernel
+@inlined
 def mixed_penalty(p, d):
     """Extra share of a step that mixes prefill and decode: given, or 0.15 under piecewise graphs, else 0."""
     if not np.isnan(p.mixed_batch_penalty):
