@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import polars as pl
 
 from sweep.accelerator_style import MARKERS, styles
 from sweep.frontier import COST, FRONTIERS
+from sweep.png import png_bytes
 from sweep.results import title
 from sweep.scenarios import scenarios
 
@@ -43,9 +43,7 @@ def picture(table: pl.DataFrame, scenario: list[str]) -> bytes | None:
     figure.suptitle(
         "Cost against latency: closed form (open, dashed) and simulation (filled, solid)", fontsize=13
     )
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100, metadata={"Software": None})
-    return buffer.getvalue()
+    return png_bytes(figure, 100)
 
 
 def _panel(axis: Any, rows: pl.DataFrame, latency: str, style: dict[str, tuple[str, int]]) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 from typing import Any
 
-COLOURS = 96
+COLOURS = 160
 """Lines in a dozen colours with their soft edges; fewer show in the markers."""
 
 
-def png_bytes(figure: Any, dpi: int) -> bytes:
-    """The figure as PNG with a palette: the same bytes for the same figure."""
+def png_bytes(figure: Any, dpi: float | None = None) -> bytes:
+    """The figure as PNG with a palette, at its own resolution or `dpi`: the same bytes for the same figure."""
     from PIL import Image
 
     drawn, packed = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=dpi, metadata={"Software": None})
+    figure.savefig(drawn, format="png", dpi=dpi or "figure", metadata={"Software": None})
     with Image.open(drawn) as image:
         few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
         few.save(packed, format="png", optimize=True)

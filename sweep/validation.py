@@ -12,6 +12,7 @@ import polars as pl
 from sweep.accelerator_style import MARKERS, styles
 from sweep.catalog.hardware import resolve_hardware
 from sweep.errors import UserError
+from sweep.png import png_bytes
 from sweep.points import PointCorrector, price_points
 from sweep.table_io import read_table
 from sweep.validation_runs import NEEDED, replayed, runs_in
@@ -187,7 +188,7 @@ def parity_plot(measured: Sequence[Figure], file: Path) -> None:
     ]
     canvas.legend(handles=handles, loc="lower center", ncols=min(7, len(handles)), fontsize=9, frameon=False)
     canvas.tight_layout(rect=(0, 0.02 + 0.16 / (5.0 * down) * -(-len(handles) // 7), 1, 1))
-    canvas.savefig(file, dpi=90)
+    file.write_bytes(png_bytes(canvas, 90))
     plt.close(canvas)
 
 

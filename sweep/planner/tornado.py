@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 
 from sweep.planner.questions import SWING, Swing
+from sweep.png import png_bytes
 
 LOWER, HIGHER = "#0072B2", "#D55E00"
 
@@ -50,6 +50,4 @@ def tornado_png(swings: Sequence[Swing], usd_per_hour: float, title: str) -> byt
         Line2D([], [], color="black", marker="*", linestyle="none", label="another design wins"),
     ]
     ax.legend(handles=handles, frameon=False, loc="lower right")
-    out = io.BytesIO()
-    figure.savefig(out, format="png", metadata={"Software": None})
-    return out.getvalue()
+    return png_bytes(figure)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import UserError
+from sweep.png import png_bytes
 from sweep.traces.requests import Requests
 from sweep.traces.summary import Summary, spread_ties
 
@@ -32,12 +32,10 @@ def draw(path: Path, title: str, requests: Requests, summary: Summary, synthetic
     for axis in axes.flat:
         axis.grid(True, color="#e4e4e4", linewidth=0.6)
         axis.spines[["top", "right"]].set_visible(False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_bytes(buffer.getvalue())
+        temporary.write_bytes(png_bytes(figure))
         temporary.replace(path)
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from None
