@@ -194,6 +194,8 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
     for key in run.grid.given:
         if needs := run.inert.get(key):
             print(f"note: {key} changes nothing here: it needs {needs}", file=sys.stderr)
+    if run.job.evaluator.anchors is not None:
+        print(run.job.evaluator.anchors.told, file=sys.stderr)
     rate = figures["evaluated_rows"] / max(figures["seconds"], 1e-9)
     print(
         f"{run.grid.n_rows:,} rows, {summary.reasons.get('', 0):,} feasible, {summary.priced:,} with a price,"

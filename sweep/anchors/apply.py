@@ -5,6 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kernels.coefficients import (
+    HOST_LAYER_US,
+    HOST_PROMPT_TOKEN_US,
+    HOST_PROMPT_US,
+    HOST_REQUEST_US,
+    HOST_SEQUENCE_US,
+    HOST_STEP_US,
+    OP_HOST,
+    OP_SCALE,
+)
 from kernels.evaluate import LOAD_RATE
 from kernels.layout import PART_NAMES, RESULT_INDEX
 
@@ -45,3 +55,13 @@ def scale(results: Floats, ttft: Floats, tpot: Floats, load: Floats) -> None:
         of[name] *= rate
     for name in AGAINST_RATE:
         of[name] /= rate
+
+
+def scaled_coefficients(coefficients: Floats, ttft: float, tpot: float) -> Floats:
+    """Coefficients (N_OPS, N_COEF) for a simulation beside an anchored estimate: every part of a step by the factor on
+    TPOT, the host's time per prompt and request by that on TTFT."""
+    scaled = coefficients.copy()
+    scaled[OP_SCALE] *= tpot
+    scaled[OP_HOST, [HOST_STEP_US, HOST_SEQUENCE_US, HOST_LAYER_US]] *= tpot
+    scaled[OP_HOST, [HOST_PROMPT_US, HOST_PROMPT_TOKEN_US, HOST_REQUEST_US]] *= ttft
+    return scaled

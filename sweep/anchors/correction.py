@@ -92,6 +92,8 @@ class Anchors:
                     self.points.append(_point(anchor, base))
             except UserError as error:
                 self.unused.append(f"{anchor.source}: {error.message}")
+            except (TypeError, ValueError, OverflowError) as error:
+                self.unused.append(f"{anchor.source}: impossible value: {error}")
         self._by_place: dict[tuple[str, str], list[Point]] = {}
         for point in self.points:
             self._by_place.setdefault((point.regime.model, point.regime.hardware), []).append(point)

@@ -37,6 +37,13 @@ class GridAnchors:
     fitted: Floats
 
     @property
+    def told(self) -> str:
+        """What there is, in a line."""
+        points, unused = len(self.anchors.points), self.anchors.unused
+        first = f"; {len(unused)} cannot be used ({unused[0]})" if unused else ""
+        return f"anchored to {points} measured points of {len(self.anchors.places)} models and accelerators{first}"
+
+    @property
     def digest(self) -> str:
         """Identity of the measured points."""
         return ",".join(sorted(point.anchor.identity for point in self.anchors.points))

@@ -132,6 +132,8 @@ def _of_store(path: Path, target: Target) -> tuple[list[Point], list[str]]:
     known = Anchors(anchors, target.base, target.model)
     points = known.of_regime(target.regime)
     notes = [f"{path}: {len(passed)} files are no benchmark results"] if passed else []
+    if known.unused:
+        notes.append(f"{path}: {len(known.unused)} points cannot be used ({known.unused[0]})")
     if points:
         return points, notes
     missed = known.nearest_miss(target.regime)

@@ -174,8 +174,13 @@ def _coefficients(hardware: str, fidelity: str) -> Any:
 
 
 def coefficients_of(result: Estimate) -> Any:
-    """Coefficients (N_OPS, N_COEF) that priced an estimate."""
-    return _coefficients(result.hardware, _base(result.fidelity))[0, int(result.record["engine"][0])]
+    """Coefficients (N_OPS, N_COEF) that price an estimate request by request, measured points included."""
+    own = _coefficients(result.hardware, _base(result.fidelity))[0, int(result.record["engine"][0])]
+    if result.anchoring is None:
+        return own
+    from sweep.anchors.apply import scaled_coefficients
+
+    return scaled_coefficients(own, result.anchoring.ttft_factor, result.anchoring.tpot_factor)
 
 
 def input_record(asked: Deployment, model: ModelEntry, hardware: HardwareEntry) -> tuple[Records, list[str]]:

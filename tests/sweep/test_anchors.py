@@ -27,7 +27,8 @@ from sweep.api import sweep
 from sweep.errors import UserError
 from sweep.estimation.anchoring import Target
 from sweep.estimation.arguments import parse
-from sweep.estimation.price import Estimate, estimate
+from sweep.estimation.price import Estimate, coefficients_of, estimate
+from sweep.estimation.simulated import simulation
 from sweep.estimation.text import as_json
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fidelity import coefficients_for
@@ -314,6 +315,17 @@ def test_fidelity_anchored_needs_points() -> None:
         sweep("model=qwen3_32b", "hardware=h100_sxm", "fidelity=anchored")
     with pytest.raises(UserError, match="needs measured points"):
         price_points(pl.DataFrame([ROW]), "anchored")
+
+
+def test_a_simulation_beside_it_sees_the_measurement_too(store: Path) -> None:
+    load = "--request-rate 2 --arrival-model poisson --des-num-requests 60".split()
+    slow = save(store.parent / "slow", [measured(tpot_ms=3.0 * alone()["tpot_ms"])])
+    means = []
+    for more in ([], ["--anchor-store", str(slow)]):
+        asked = gathered(parse([*ASKED, *load, *more])[1])
+        result = estimate(asked)
+        means.append(simulation(asked, result, coefficients_of(result)).point.latency_ms["tpot_mean"])
+    assert 2.0 < means[1] / means[0] < 4.5
 
 
 # laws
@@ -678,3 +690,24 @@ def test_no_document_makes_a_reader_fail_otherwise(
         assert error.message
     else:
         assert all(isinstance(a, Anchor) for a in found)
+
+
+VALUES = st.sampled_from([0, -1, 1, 7, 1e308, 1 << 40, "", "fp4", "no such thing", "qwen3_32b", True, 0.5])
+
+
+@settings(max_examples=150)
+@given(
+    st.dictionaries(
+        st.sampled_from([*ROW, "batch_size", "precision", "kv_cache_dtype", "request_rate", "load"]), VALUES
+    )
+)
+def test_no_stored_value_makes_an_anchor_fail_otherwise(change: dict[str, Any]) -> None:
+    try:
+        found = anchor({**ROW, **change}, {"ttft_ms": 500.0, "tpot_ms": 30.0}, "a test")
+    except UserError:
+        return
+    known = Anchors([found])
+    assert len(known.points) + len(known.unused) == 1
+    row = price_points(pl.DataFrame([ROW]), "anchored", PointAnchors(known)).row(0, named=True)
+    assert math.isfinite(row["ttft_ms"])
+    assert math.isfinite(row["tpot_ms"])
