@@ -63,7 +63,7 @@ INSTANCE = np.dtype(
         # where its parts of the shared arrays start
         "block_base owner_base running_base running_cap batch_base item_base residue_base "
         # price: table, model shape, bytes
-        "pricer table offloads pim_channels pim_split n_layers hidden n_experts experts_per_token expert_policy elem_bytes "
+        "pricer table offloads weight_load_ns pim_channels pim_split interleave n_layers hidden n_experts experts_per_token expert_policy elem_bytes "
         "kv_send_bytes is_moe tier tier_blocks tier_block_bytes "
         "cpu_latency cpu_bytes_per_ns reduce_bytes_per_ns transfer_bytes_per_token "
         # state
@@ -123,7 +123,7 @@ WORLD = np.dtype(
         # clock and counts of a run
         "now next_arrival n_requests n_static n_released n_done n_rejected heap_size n_events n_log log_overflow "
         "rotation_new rotation_decode random compat tick_ns policy asked answer closed_loop bucket_ns request_overhead_ns "
-        "last_gap last_bin "
+        "last_gap last_bin more "
         # addresses of this record and of the two compiled callbacks (`kernels.calls`)
         "self pricer"
     )
@@ -137,7 +137,8 @@ WORLD = np.dtype(
     # pools of the second tier; chunk hashes in order of writing; (pools, hashes) whether a chunk is held
     + fields("tier tier_ring", 1)
     + fields("tier_held", 2)
-    # released requests as (time, request); time of every output token; step log
+    # requests in order of arrival; released requests as (time, request); time of every output token; step log
+    + fields("order", 1)
     + fields("heap", 2)
     + fields("token_ns log", 1)
     # (instances, intervals), (instances, bins)
@@ -173,6 +174,7 @@ block_table = view("block_table", np.int64)
 tier_pools = view("tier", TIER)
 tier_ring = view("tier_ring", np.int64)
 tier_held = view("tier_held", np.int8, 2)
+order = view("order", np.int64)
 heap = view("heap", np.int64, 2)
 token_ns = view("token_ns", np.int64)
 step_log = view("log", STEP)

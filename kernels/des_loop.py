@@ -181,10 +181,14 @@ def turn(w, now):
 def run(world, max_turns):
     """Simulate up to `max_turns` turns; True when nothing is left to happen, False with `asked` set for a custom policy.
 
+    With `more` set it stops, False, when the last request that it knows of has arrived: others follow.
+
     `world` has shape (1,) and dtype `kernels.des_layout.WORLD`.
     """
     w = world[0]
     for _ in range(max_turns):
+        if w.more == 1 and w.next_arrival == w.n_static:
+            return False
         arrival = next_arrival_ns(w)
         if w.compat == 1:
             arrival = poll_ns(w, arrival)

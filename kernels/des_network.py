@@ -91,3 +91,13 @@ def reduce_scatter(clk, slot, scratch, first, stride, n, n_bytes, latency, bytes
     piece = n_bytes / n
     hop = hop_ns(piece, latency, bytes_per_ns)
     ring(clk, slot, scratch, first, stride, n, hop, reduce_ns(piece, memory_bytes_per_ns), n - 1, 0)
+
+
+@internal
+def tensor_sum_ns(inst, n_bytes):
+    """All-reduce of `n_bytes` over the tensor-parallel ranks of an instance that all enter together."""
+    if inst.tp <= 1:
+        return 0
+    piece, others = n_bytes / inst.tp, inst.tp - 1
+    hop = hop_ns(piece, inst.tp_latency, inst.tp_bytes_per_ns) + ENDPOINT_NS
+    return ENDPOINT_NS + 2 * others * hop + others * reduce_ns(piece, inst.reduce_bytes_per_ns)

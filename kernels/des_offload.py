@@ -11,6 +11,7 @@ import numpy as np
 
 from kernels.des_graph import host_ns, linear_ns, sequence_ns
 from kernels.des_layout import batches, instances, items, requests, weight_ready
+from kernels.des_network import tensor_sum_ns
 from kernels.jit import internal
 from kernels.tables import (
     ACT_FN,
@@ -33,22 +34,23 @@ LOADS_PER_LAYER = 6
 
 @internal
 def offloaded_step_ns(w, inst, i, n_tokens, n_seqs, attention_ns):
-    """A step on one rank of a dense model whose weights come from elsewhere, host transfers included."""
+    """A step of a dense model on one stage whose weights come from elsewhere, host transfers included."""
     ready = weight_ready(w)[i]
     ln = linear_ns(w, inst, LAYERNORM, n_tokens)
     to_output = (
         linear_ns(w, inst, QK_NORM, n_tokens) + linear_ns(w, inst, ROTARY_EMB, n_tokens) + attention_ns
     )
+    meet = tensor_sum_ns(inst, n_tokens * inst.hidden * inst.elem_bytes)
     now = max(host_ns(inst, n_tokens), ready[0]) + linear_ns(w, inst, EMBEDDING, n_tokens)
     k = 1
     for _ in range(inst.n_layers):
         now = max(now, ready[k]) + ln
         now = max(now, ready[k + 1]) + linear_ns(w, inst, QKV_PROJ, n_tokens) + to_output
-        now = max(now, ready[k + 2]) + linear_ns(w, inst, O_PROJ, n_tokens)
+        now = max(now, ready[k + 2]) + linear_ns(w, inst, O_PROJ, n_tokens) + meet
         now = max(now, ready[k + 3]) + ln
         now = max(now, ready[k + 4]) + linear_ns(w, inst, GATE_UP_PROJ, n_tokens)
         now += linear_ns(w, inst, ACT_FN, n_tokens)
-        now = max(now, ready[k + 5]) + linear_ns(w, inst, DOWN_PROJ, n_tokens)
+        now = max(now, ready[k + 5]) + linear_ns(w, inst, DOWN_PROJ, n_tokens) + meet
         k += LOADS_PER_LAYER
     now = max(now, ready[k]) + linear_ns(w, inst, FINAL_LAYERNORM, n_tokens)
     now = (
@@ -64,6 +66,19 @@ def piece_ns(inst, prompt):
 
 
 @internal
+def place_pieces(inst, prompts, busy):
+    """Give the requests with these prompts, longest first, to the least loaded channels; `busy` receives ns per channel."""
+    longest_first = np.sort(-prompts)
+    load = np.zeros(busy.size, np.int64)
+    for j in range(prompts.size):
+        prompt = -longest_first[j]
+        for _ in range(inst.pim_split):
+            channel = np.argmin(load)
+            load[channel] += prompt
+            busy[channel] += piece_ns(inst, prompt)
+
+
+@internal
 def pim_attention_ns(w, b):
     """Memory-side attention of one layer for the decoding requests of batch `b` (those past their first token)."""
     batch = batches(w)[b]
@@ -74,15 +89,8 @@ def pim_attention_ns(w, b):
     for j in range(batch.n_items):
         req = requests(w)[items(w)[first + j].request]
         if req.initial == 0:
-            prompts[n] = -req.isl
+            prompts[n] = req.isl
             n += 1
-    prompts = np.sort(prompts[:n])
-    load = np.zeros(inst.pim_channels, np.int64)
-    busy = np.zeros(inst.pim_channels, np.int64)
-    for j in range(n):
-        prompt = -prompts[j]
-        for _ in range(inst.pim_split):
-            channel = np.argmin(load)
-            load[channel] += prompt
-            busy[channel] += piece_ns(inst, prompt)
-    return busy.max()
+    channels = np.zeros(inst.pim_channels, np.int64)
+    place_pieces(inst, prompts[:n], channels)
+    return channels.max()

@@ -6,6 +6,7 @@ from numba import from_dtype, types
 from kernels import once
 from kernels.calls import PRICE, call_price, callback
 from kernels.des_graph import run_graph, single_rank_step_ns
+from kernels.des_interleave import interleaved_step_ns
 from kernels.des_layout import (
     PREFILL,
     PRICE_TABLES,
@@ -38,6 +39,8 @@ GRID_FIRST = 16.0
 """Smallest context of that grid, tokens."""
 N_GRID = 72
 """Up to 4 million tokens."""
+GRID = GRID_FIRST * 2.0 ** (np.arange(N_GRID) / GRID_PER_OCTAVE)
+"""The contexts of the grid, tokens."""
 
 
 @internal
@@ -59,12 +62,6 @@ def host_overhead_ns(inst, batch):
 
 
 @internal
-def grid_context(k):
-    """Context of grid point `k`, tokens."""
-    return GRID_FIRST * 2.0 ** (k / GRID_PER_OCTAVE)
-
-
-@internal
 def decode_point_ns(w, i, n_seqs, k):
     """A pure decode step of `n_seqs` sequences at grid point `k`, priced once and kept."""
     known = memo(w)[i, n_seqs, k]
@@ -74,7 +71,7 @@ def decode_point_ns(w, i, n_seqs, k):
             w.self,
             i,
             float(n_seqs),
-            n_seqs * grid_context(float(k)),
+            n_seqs * GRID[k],
             1.0,
             0.0,
             0.0,
@@ -89,8 +86,7 @@ def decode_ns(w, i, n_seqs, kv_sum):
     """A pure decode step, linear between grid points of the mean context."""
     mean = max(kv_sum / n_seqs, GRID_FIRST)
     k = min(int(GRID_PER_OCTAVE * np.log2(mean / GRID_FIRST)), N_GRID - 2)
-    low = grid_context(float(k))
-    high = grid_context(float(k + 1))
+    low, high = GRID[k], GRID[k + 1]
     before = decode_point_ns(w, i, n_seqs, k)
     after = decode_point_ns(w, i, n_seqs, k + 1)
     return before + (after - before) * (mean - low) / (high - low)
@@ -194,7 +190,11 @@ def launch_by_tables(w, wave, n_members, now):
         look_up_attention(w, wave[m])
     batch = batches(w)[wave[0]]
     lead = instances(w)[batch.instance]
-    if n_members == 1 and lead.offloads == 1:
+    interleaved = interleaved_step_ns(w, wave[0]) if n_members == 1 and lead.interleave == 1 else 0
+    if interleaved > 0:
+        batch.end = now + interleaved
+        batch.stage0_end = batch.end
+    elif n_members == 1 and lead.offloads == 1:
         batch.end = now + offloaded_step_ns(
             w, lead, batch.instance, batch.tokens, batch.seqs, batch.attention_ns
         )
@@ -208,10 +208,11 @@ def launch_by_tables(w, wave, n_members, now):
 
 @internal
 def launch_by_kernel(w, wave, n_members, now):
-    """Step kernel: ranks of one group wait for the slowest of them."""
+    """Step kernel: ranks of one group wait for the slowest of them, and for weights that come from elsewhere."""
     slowest = 0.0
     for m in range(n_members):
-        slowest = max(slowest, step_kernel_ns(w, wave[m]))
+        loaded = float(instances(w)[batches(w)[wave[m]].instance].weight_load_ns)
+        slowest = max(slowest, step_kernel_ns(w, wave[m]), loaded)
     for m in range(n_members):
         run_stages(w, wave[m], now, slowest)
 

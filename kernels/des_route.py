@@ -26,6 +26,7 @@ from kernels.des_layout import (
     TOO_LONG_FOR_POOL,
     heap,
     instances,
+    order,
     requests,
 )
 from kernels.des_random import uniform
@@ -39,7 +40,7 @@ def next_arrival_ns(w):
     """When the next request arrives, NEVER if none is due to."""
     time = NEVER
     if w.next_arrival < w.n_static:
-        time = requests(w)[w.next_arrival].arrival + w.request_overhead_ns
+        time = requests(w)[order(w)[w.next_arrival]].arrival + w.request_overhead_ns
     if w.heap_size > 0 and heap(w)[0, 0] < time:
         time = heap(w)[0, 0]
     return time
@@ -50,7 +51,7 @@ def heap_first(w):
     """Whether the next arrival is a released request rather than the next of the trace."""
     return w.heap_size > 0 and (
         w.next_arrival >= w.n_static
-        or heap(w)[0, 0] < requests(w)[w.next_arrival].arrival + w.request_overhead_ns
+        or heap(w)[0, 0] < requests(w)[order(w)[w.next_arrival]].arrival + w.request_overhead_ns
     )
 
 
@@ -60,7 +61,7 @@ def take_arrival(w):
     if heap_first(w):
         return pop_release(w)
     w.next_arrival += 1
-    return w.next_arrival - 1
+    return order(w)[w.next_arrival - 1]
 
 
 @internal
@@ -68,7 +69,7 @@ def next_request(w):
     """The next request that arrives, without removing it."""
     if heap_first(w):
         return heap(w)[0, 1]
-    return w.next_arrival
+    return order(w)[w.next_arrival]
 
 
 @internal

@@ -6,6 +6,7 @@ simulates only what is missing; the table and the picture made from the files ar
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -39,13 +40,16 @@ Simulate = Callable[[NDArray[np.float64], NDArray[np.float64], int], dict[str, A
 """(flat input record, coefficients (N_OPS, N_COEF), seed) -> figures by name, or {"why": reason}."""
 
 
-def simulate_row(record: NDArray[np.float64], coefficients: NDArray[np.float64], seed: int) -> dict[str, Any]:
-    """Simulate one row; a row that the simulator does not take says why."""
+def simulate_row(
+    record: NDArray[np.float64], coefficients: NDArray[np.float64], seed: int, shape: Any = None
+) -> dict[str, Any]:
+    """Simulate one row, traffic and fleet as `shape` says; a row that the simulator does not take says why."""
     from sweep.fields import record_dtype
-    from sweep.simulate.deployment import deployment, simulate_deployment
+    from sweep.simulate.deployment import PLAIN, deployment, simulate_deployment
 
     try:
-        return simulate_deployment(deployment(record.view(record_dtype()), coefficients), seed)
+        one = deployment(record.view(record_dtype()), coefficients)
+        return simulate_deployment(one, seed, PLAIN if shape is None else shape)
     except UserError as error:
         return {"why": error.message}
 
@@ -56,9 +60,11 @@ def fan_out(
     workers: int | None = None,
     *,
     seed: int = 0,
-    simulate: Simulate = simulate_row,
+    simulate: Simulate | None = None,
 ) -> pl.DataFrame:
     """Simulate `top` frontier candidates of a results directory and their neighbours; returns and writes the joined table.
+
+    Traffic and fleet are those of the run's settings (workload.lengths, des.instances, des.routing, ...).
 
     Writes simulated/row-*.json, simulated.parquet and pareto_simulated.png into the directory. Raises UserError where
     it is none.
@@ -73,22 +79,30 @@ def fan_out(
         )
     rows = with_neighbours(run.grid, chosen(pl.read_parquet(file), top, scenario_columns(run.grid)))
     closed = run.job.evaluator.frame_of(rows).filter(pl.col("feasible") & pl.col(COST).is_not_null())
-    figures = _simulated(run, closed["row"].to_list(), workers, seed, simulate)
+    shape = _shape(run)
+    simulated = functools.partial(simulate_row, shape=shape) if simulate is None else simulate
+    figures = _simulated(run, closed["row"].to_list(), workers, seed, simulated, repr(shape))
     table = _with_frontiers(joined(closed, figures), scenario_columns(run.grid))
     write_atomic(run.folder / TABLE, parquet_bytes(table))
     _draw(run, table)
     return table
 
 
+def _shape(run: Run) -> Any:
+    from sweep.simulate.deployment import Shape
+
+    return Shape.of(run.grid.settings)
+
+
 def _simulated(
-    run: Run, rows: list[int], workers: int | None, seed: int, simulate: Simulate
+    run: Run, rows: list[int], workers: int | None, seed: int, simulate: Simulate, shape: str
 ) -> dict[int, dict[str, Any]]:
     """Figures of every row: those on disk, and the missing ones simulated and put there."""
 
     folder = run.folder / FOLDER
     folder.mkdir(exist_ok=True)
     inputs = {row: _inputs(run, row) for row in rows}
-    keys = {row: _key(*inputs[row], seed) for row in rows}
+    keys = {row: _key(*inputs[row], seed, shape) for row in rows}
     done = {row: found for row, found in sound_files(folder).items() if found["inputs"] == keys.get(row)}
     missing = [row for row in rows if row not in done]
     tasks = [(simulate, row, *inputs[row], seed) for row in missing]
@@ -133,9 +147,10 @@ def _inputs(run: Run, row: int) -> tuple[NDArray[np.float64], NDArray[np.float64
     return record, np.ascontiguousarray(fitted[int(p["hardware_index"]), int(p["engine"])])
 
 
-def _key(record: NDArray[np.float64], coefficients: NDArray[np.float64], seed: int) -> str:
+def _key(record: NDArray[np.float64], coefficients: NDArray[np.float64], seed: int, shape: str) -> str:
     """What a simulation depends on, as a digest: a file made from anything else is not used."""
     made_from = hashlib.sha256(record.tobytes() + coefficients.tobytes() + seed.to_bytes(8, "little"))
+    made_from.update(shape.encode())
     return made_from.hexdigest()[:DIGEST_LENGTH]
 
 

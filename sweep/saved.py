@@ -13,7 +13,7 @@ from sweep.errors import UserError
 from sweep.fields import by_name, encode, record_dtype
 from sweep.fields.check import checked
 from sweep.fields.spec import Field
-from sweep.schema import RUN_GROUPS, field_by_key
+from sweep.schema import RUN_GROUPS, field_by_key, fields_of_group
 
 FILE = "config.yaml"
 
@@ -65,7 +65,8 @@ def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     """Run settings, each checked; all must be there."""
     fields = field_by_key()
-    wanted = [key for key, field in fields.items() if field.group in RUN_GROUPS]
+    traffic = {field.key for field in fields_of_group()["workload"] if not field.column}
+    wanted = [key for key, field in fields.items() if field.group in RUN_GROUPS or key in traffic]
     return {key: checked(fields[key], content[key]) for key in wanted}
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernels.auto import default_to
 from kernels.coefficients import HOST_REQUEST_US, OP_HOST
-from kernels.des_layout import REJECTED, ROUTE_KV, ROUTE_PREFIX, ROUTE_RAND, ROUTE_RR
+from kernels.des_layout import REJECTED
 from kernels.units import NS_PER_US, US_PER_MS
 from sweep.estimation.price import Estimate
 from sweep.estimation.rules import Deployment
@@ -20,7 +20,7 @@ from sweep.fields import by_key
 from sweep.fields.engine import ENGINES
 from sweep.fields.workload import LOADS
 from sweep.simulate.curves import LoadPoint, load_curve, measure
-from sweep.simulate.deployment import deployment, served
+from sweep.simulate.deployment import ROUTES, deployment, served
 from sweep.simulate.runner import Outcome, simulate
 from sweep.simulate.world import Instance, RunOptions
 from sweep.traces.arrivals import Process
@@ -28,7 +28,6 @@ from sweep.traces.reader import read
 from sweep.traces.requests import Requests
 from sweep.traces.synthetic import Traffic, synthesize
 
-ROUTES = {"round_robin": ROUTE_RR, "random": ROUTE_RAND, "prefix_aware": ROUTE_PREFIX, "kv": ROUTE_KV}
 NS_PER_S = 1e9
 MOST_LOGGED_STEPS = 5_000_000
 

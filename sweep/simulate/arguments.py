@@ -123,6 +123,13 @@ def _ours(p: argparse.ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         help="the policy of --request-routing-policy CUSTOM: gets the request and the instances' live state, returns an index",
     )
+    p.add_argument_group("workload").add_argument(
+        "--on-bad-line",
+        default="stop",
+        type=_choice("--on-bad-line", ("stop", "skip", "report")),
+        metavar="stop|skip|report",
+        help="what a line of the dataset that is no request does: stop the run, be skipped, or be skipped and told",
+    )
     host = p.add_argument_group("host costs")
     for flag, unit, text in (
         ("--step-overhead-us", "us", "host time of every engine step that the device does not hide"),

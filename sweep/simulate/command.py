@@ -27,12 +27,13 @@ from kernels.des_layout import (
 )
 from sweep.errors import UserError
 from sweep.paths import conf_dir
-from sweep.simulate import outputs, tier
+from sweep.simulate import outputs, power, tier
 from sweep.simulate.cluster import ClusterConfig, read_cluster
 from sweep.simulate.custom import entry_point
 from sweep.simulate.heartbeat import heartbeats
 from sweep.simulate.instances import Built, Defaults, Pricing, build_instances, memory_report
 from sweep.simulate.runner import Outcome, request_frame, simulate, summary
+from sweep.simulate.stream import Totals, can_stream, in_blocks, simulate_stream
 from sweep.simulate.tier import Pool
 from sweep.simulate.world import RunOptions
 from sweep.traces.requests import Requests
@@ -73,9 +74,9 @@ def load_requests(options: argparse.Namespace, n_instances: int) -> Requests:
         return default_requests(n_instances)
     from sweep.traces.reader import read
 
-    trace = read(options.dataset, limit=options.num_reqs)
-    for note in trace.report.notes:
-        print(f"servesweep simulate: {note}", file=sys.stderr)
+    trace = read(options.dataset, limit=options.num_reqs, on_bad_line=options.on_bad_line)
+    for line in trace.report.lines():
+        print(f"servesweep simulate: {line}", file=sys.stderr)
     return trace.requests
 
 
@@ -124,10 +125,17 @@ def pricing_of(options: argparse.Namespace) -> Pricing:
     )
 
 
-def run_options(options: argparse.Namespace, requests: Requests, pools: tuple[Pool, ...]) -> RunOptions:
-    """What concerns the whole run."""
+def run_options(
+    options: argparse.Namespace,
+    requests: Requests,
+    pools: tuple[Pool, ...],
+    every_step: bool = False,
+) -> RunOptions:
+    """What concerns the whole run; `every_step`: something else than the command line needs the log of steps."""
     wants_tokens = options.output is not None or options.stream_interval > 1
-    wants_steps = any((options.steps, options.chrome_trace, options.plot, options.save_trace_text))
+    wants_steps = every_step or any(
+        (options.steps, options.chrome_trace, options.plot, options.save_trace_text)
+    )
     n_tokens = int(requests.osl.sum(dtype=np.int64))
     if wants_tokens and n_tokens > MOST_RECORDED_TOKENS:
         raise UserError(f"{n_tokens:,} output tokens are too many for a CSV with every gap; use --parquet")
@@ -184,16 +192,50 @@ def write_outputs(
         keep_inputs(path(root), outcome, built, cluster, text=options.save_trace_text)
 
 
-def warn_inert(options: argparse.Namespace, cluster: ClusterConfig) -> None:
-    """Say which settings of this run change nothing."""
-    flags = {
-        "--enable-local-offloading": options.enable_local_offloading,
-        "--enable-sub-batch-interleaving": options.enable_sub_batch_interleaving,
-        "power": any(node.power for node in cluster.nodes),
-    }
-    for name, given in flags.items():
-        if given:
-            print(f"servesweep simulate: {name} is read and checked, and changes no result", file=sys.stderr)
+STREAM_FROM = 262_144
+"""Requests from which a run that asks for its summary alone is streamed."""
+
+
+def is_streamed(options: argparse.Namespace, requests: Requests, settings: RunOptions) -> bool:
+    """Whether the run can forget requests as they end: it is long and wants nothing of single requests or steps."""
+    wanted = ("output", "parquet", "plot", "chrome_trace", "request_routing_function")
+    limits = (options.slo_ttft_ms, options.slo_tpot_ms, options.slo_e2e_ms)
+    plain = not any(getattr(options, name) for name in wanted) and settings.log_steps == 0
+    plain = plain and options.stream_interval <= 1 and all(limit is None for limit in limits)
+    return plain and len(requests) >= STREAM_FROM and can_stream(requests, settings)
+
+
+def run_streamed(
+    options: argparse.Namespace,
+    built: list[Built],
+    requests: Requests,
+    settings: RunOptions,
+    run_id: str,
+) -> int:
+    """Simulate without keeping requests; prints and writes the summary."""
+    totals, began = Totals(), time.perf_counter()
+    world = simulate_stream(
+        [one.instance for one in built],
+        in_blocks(requests),
+        settings,
+        totals,
+        lambda done: _progress(done, len(requests)),
+    )
+    told = totals.summary(world, time.perf_counter() - began) | {"run_id": run_id}
+    if options.summary is not None:
+        path = Path(str(options.summary).replace("{run_id}", run_id))
+        outputs.write_text(path, json.dumps(told, indent=1) + "\n")
+    print(json.dumps(told) if options.json else outputs.summary_text(told))
+    return 0
+
+
+def warn_partial_power(cluster: ClusterConfig) -> None:
+    """Say so where only some nodes tell what they draw: then no energy is modelled."""
+    if any(node.power for node in cluster.nodes) and not power.is_given(cluster):
+        print(
+            "servesweep simulate: power is not given for every node: no energy is modelled",
+            file=sys.stderr,
+        )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -204,18 +246,21 @@ def run(options: argparse.Namespace) -> int:
         from sweep.simulate.network import with_simulated_links
 
         cluster = with_simulated_links(cluster)
-    warn_inert(options, cluster)
+    warn_partial_power(cluster)
     built = build_instances(cluster, defaults_of(options), pricing_of(options))
     requests = load_requests(options, len(built))
     if options.log_level != "WARNING":
         for k, one in enumerate(built):
             print(f"Instance[{k}]: {memory_report(one)}", file=sys.stderr)
     pools = tier.pools(built, cluster, options.prefix_storage, options.enable_prefix_sharing)
+    settings = run_options(options, requests, pools, power.is_given(cluster))
+    if is_streamed(options, requests, settings):
+        return run_streamed(options, built, requests, settings, run_id)
     chosen = options.request_routing_function
     outcome = simulate(
         [one.instance for one in built],
         requests,
-        run_options(options, requests, pools),
+        settings,
         _progress,
         entry_point(chosen) if chosen is not None else None,
     )
@@ -223,7 +268,10 @@ def run(options: argparse.Namespace) -> int:
     slo = {"ttft_ms": options.slo_ttft_ms, "tpot_ms": options.slo_tpot_ms, "e2e_ms": options.slo_e2e_ms}
     told = summary(outcome, frame, {k: v for k, v in slo.items() if v is not None})
     told["run_id"] = run_id
-    for line in heartbeats(outcome, built, cluster):
+    used = power.energy(outcome, built, cluster) if power.is_given(cluster) else None
+    if used is not None:
+        told |= used.summary()
+    for line in heartbeats(outcome, built, cluster, used):
         print(line, file=sys.stderr)
     write_outputs(options, run_id, outcome, frame, told, built, cluster)
     rejected = frame.filter(pl.col("status") != "finished")
@@ -234,5 +282,5 @@ def run(options: argparse.Namespace) -> int:
             + "; ".join(reason or "left in the queue" for reason in reasons),
             file=sys.stderr,
         )
-    print(json.dumps(told) if options.json else outputs.summary_text(told))
+    print(json.dumps(told) if options.json else "\n".join([outputs.summary_text(told), *power.text(told)]))
     return 0

@@ -7,6 +7,7 @@ clients are those of the closed form, so that the two can be compared.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,17 +16,27 @@ from numpy.typing import NDArray
 
 from kernels.auto import default_to
 from kernels.batching import is_exclusive
-from kernels.des_layout import FINISHED, MIXED, PRICE_STEP
-from kernels.evaluate import LOAD_CLOSED, LOAD_RATE, REQUESTS_PER_CLIENT, arrival_variability
+from kernels.des_layout import (
+    FINISHED,
+    MIXED,
+    PRICE_STEP,
+    ROUTE_KV,
+    ROUTE_PREFIX,
+    ROUTE_RAND,
+    ROUTE_RR,
+)
+from kernels.evaluate import LOAD_CLOSED, LOAD_RATE, REQUESTS_PER_CLIENT
 from kernels.layout import DERIVED, RESULT
 from kernels.operating import host_latency
 from kernels.reasons import OK, TEXT
 from kernels.resolve import resolve
 from sweep.errors import UserError
+from sweep.fields.workload import ARRIVALS
 from sweep.simulate.curves import LoadAt, LoadPoint, Served, Slo, measure
 from sweep.simulate.runner import Outcome, simulate
 from sweep.simulate.world import Instance, RunOptions
-from sweep.traces.requests import Requests
+from sweep.traces.lengths import Distribution
+from sweep.traces.requests import MAX_TOKENS, Requests
 from sweep.traces.synthetic import Traffic, synthesize
 
 MOST_REQUESTS = 20_000
@@ -35,6 +46,38 @@ RUN_LENGTHS = 20.0
 """An offered rate is simulated for this many times the mean time of a request, so that the steady state outweighs
 the start, the end, and the share `RATE_WARMUP` that is left out."""
 RATE_WARMUP = 0.1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a simulation is told beyond the record: fields of the groups `workload` and `des` without a column."""
+
+    lengths: Distribution = "uniform"
+    isl_sigma: float = 1.0
+    osl_sigma: float = 1.0
+    length_correlation: float = 0.0
+    longest_tokens: int | None = None
+    pulse_requests: int = 10
+    pulse_delay_s: float = 60.0
+    instances: int = 1
+    routing: str = "round_robin"
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Shape:
+        """From a run's settings by Hydra key. Raises UserError for lengths that need a trace."""
+        keys = {name: f"workload.{name}" for name in cls.__dataclass_fields__}
+        keys |= {name: f"des.{name}" for name in ("instances", "routing")}
+        shape = cls(**{name: settings[key] for name, key in keys.items() if settings.get(key) is not None})
+        if shape.lengths == "empirical":
+            raise UserError(
+                "only the planner draws lengths from a trace", field="workload.lengths", value=shape.lengths
+            )
+        return shape
+
+
+PLAIN = Shape()
+ROUTES = {"round_robin": ROUTE_RR, "random": ROUTE_RAND, "prefix_aware": ROUTE_PREFIX, "kv": ROUTE_KV}
+"""Policies of `des.routing`."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +162,8 @@ def deployment(record: NDArray[Any], coefficients: NDArray[np.float64]) -> Deplo
     return Deployment(own, derived, np.ascontiguousarray(coefficients))
 
 
-def client_traffic(one: Deployment, seed: int = 0) -> tuple[Traffic, int]:
-    """Requests that one rank gets, and how many clients send them (0 where a rate is offered)."""
+def client_traffic(one: Deployment, seed: int = 0, shape: Shape = PLAIN) -> tuple[Traffic, int]:
+    """Requests that one rank of every instance gets together, and how many clients send them (0: a rate is offered)."""
     p = one.p
     mean_isl = max(1.0, float(p["isl"]) * 0.5 * (1.0 + float(p["length_range"])))
     prefix_tokens = int(mean_isl * p["prefix_hit_rate"])
@@ -132,16 +175,30 @@ def client_traffic(one: Deployment, seed: int = 0) -> tuple[Traffic, int]:
         prefix_tokens=prefix_tokens,
         block_tokens=int(max(1, p["block_size"])),
         seed=seed,
+        isl_sigma=shape.isl_sigma,
+        osl_sigma=shape.osl_sigma,
+        length_correlation=shape.length_correlation,
     )
+    if shape.lengths == "lognormal":
+        mean_osl = max(1.0, float(p["osl"]) * 0.5 * (1.0 + float(p["length_range"])))
+        longest = shape.longest_tokens or MAX_TOKENS
+        traffic = replace(traffic, distribution="lognormal", isl=mean_isl, osl=mean_osl, max_tokens=longest)
     if p["load"] == LOAD_RATE:
         total = min(MOST_REQUESTS, default_to(float(p["num_prompts"]), RATE_REQUESTS))
-        shape = 1.0 / arrival_variability(p)
-        return replace(traffic, n_requests=int(total), rate_per_s=float(p["request_rate"]) / one.ranks,
-                     process="gamma", burstiness=float(shape)), 0  # fmt: skip
+        rate = float(p["request_rate"]) / one.ranks * shape.instances
+        traffic = replace(traffic, n_requests=int(total), rate_per_s=rate)
+        process = ARRIVALS[int(p["arrival"])]
+        if process == "pulse":
+            pulse = {"pulse_requests": shape.pulse_requests, "pulse_delay_s": shape.pulse_delay_s}
+            return replace(traffic, process="pulse", **pulse), 0  # type: ignore[arg-type]
+        if process == "deterministic":
+            return replace(traffic, process="deterministic"), 0
+        return replace(traffic, process="gamma", burstiness=float(p["burstiness"])), 0
     if p["load"] != LOAD_CLOSED:
         raise UserError("only closed loops and offered rates are simulated", field="workload.load")
-    clients = max(1, round(float(p["concurrency"]) / one.ranks))
+    clients = max(1, round(float(p["concurrency"]) / one.ranks)) * shape.instances
     total = default_to(float(p["num_prompts"]), REQUESTS_PER_CLIENT * float(p["concurrency"])) / one.ranks
+    total *= shape.instances
     return replace(traffic, n_requests=max(clients, min(MOST_REQUESTS, round(total)))), clients
 
 
@@ -169,14 +226,17 @@ def served(outcome: Outcome) -> Served:
     )
 
 
-def simulate_deployment(one: Deployment, seed: int = 0) -> dict[str, float]:
+def simulate_deployment(one: Deployment, seed: int = 0, shape: Shape = PLAIN) -> dict[str, float]:
     """Figures of one deployment under its own load, in the closed form's units and definitions.
+
+    With several instances, as many deployments under as many times the load behind a router; rates are per deployment.
 
     Means over all requests of a closed loop, its opening burst included, and over the steady part of an offered rate;
     percentiles beside them.
     """
-    traffic, clients = client_traffic(one, seed)
-    outcome = run(one, synthesize(traffic), clients, seed)
+    traffic, clients = client_traffic(one, seed, shape)
+    fleet = {"replicas": shape.instances, "policy": ROUTES[shape.routing]}
+    outcome = run(one, synthesize(traffic), clients, seed, **fleet)
     was = served(outcome)
     while (
         clients == 0
@@ -184,7 +244,7 @@ def simulate_deployment(one: Deployment, seed: int = 0) -> dict[str, float]:
         and traffic.n_requests < _steady_requests(was, traffic)
     ):
         traffic = replace(traffic, n_requests=_steady_requests(was, traffic))
-        outcome = run(one, synthesize(traffic), clients, seed)
+        outcome = run(one, synthesize(traffic), clients, seed, **fleet)
         was = served(outcome)
     point = measure(was, traffic.rate_per_s, warmup_share=0.0 if clients else RATE_WARMUP)
     o = np.zeros(1, RESULT)
@@ -207,8 +267,8 @@ def simulate_deployment(one: Deployment, seed: int = 0) -> dict[str, float]:
     out |= {f"ttft_p{q}_ms": mean[f"ttft_p{q}"] + host_ms for q in (50, 90, 99)}
     out |= {f"tpot_p{q}_ms": mean[f"tpot_p{q}"] for q in (50, 90, 99) if f"tpot_p{q}" in mean}
     return out | {
-        "output_tok_s_per_gpu": point.output_tok_s * one.ranks / gpus,
-        "requests_per_s": point.achieved_per_s * one.ranks,
+        "output_tok_s_per_gpu": point.output_tok_s * one.ranks / gpus / shape.instances,
+        "requests_per_s": point.achieved_per_s * one.ranks / shape.instances,
         "requests": float(point.n_finished),
         "preemptions": float(outcome.world.inst["n_preempted"].sum()),
         "busy_share": was.busy_share,

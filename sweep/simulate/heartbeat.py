@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kernels.units import MIB
 from sweep.simulate.cluster import ClusterConfig
 from sweep.simulate.instances import Built
+from sweep.simulate.power import Energy
 from sweep.simulate.runner import Outcome
 
 STATE = ("running", "waiting", "blocks_used", "hit_tokens", "asked_tokens")
@@ -33,11 +34,18 @@ def intervals(outcome: Outcome) -> tuple[int, dict[str, NDArray[np.int64]]]:
     return int(outcome.world["bucket_ns"]), out
 
 
-def heartbeats(outcome: Outcome, built: list[Built], cluster: ClusterConfig) -> Iterator[str]:
+def heartbeats(
+    outcome: Outcome,
+    built: list[Built],
+    cluster: ClusterConfig,
+    used: Energy | None = None,
+) -> Iterator[str]:
     """The lines of a run, one group per interval."""
     length_ns, counts = intervals(outcome)
     seconds = length_ns / 1e9
-    for k in range(counts["generated"].shape[1] - 1):
+    n = counts["generated"].shape[1]
+    power_w = used.interval_w(length_ns, n) if used is not None else None
+    for k in range(n - 1):
         prompt = counts["prompt_tokens"][:, k].sum() / seconds
         generated = counts["generated"][:, k].sum() / seconds
         yield (
@@ -48,6 +56,8 @@ def heartbeats(outcome: Outcome, built: list[Built], cluster: ClusterConfig) -> 
             yield _instance_line(i, one, {name: int(counts[name][i, k]) for name in STATE})
         for j, node in enumerate(cluster.nodes):
             yield f"Node[{j}]: Total CPU Memory Usage 0.0 MB (0.0 % of {node.cpu.size:g} GiB Used)"
+        if power_w is not None:
+            yield f"Avg power consumption: {power_w[k]:.1f} W"
 
 
 def _instance_line(i: int, one: Built, state: dict[str, int]) -> str:

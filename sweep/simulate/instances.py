@@ -25,7 +25,13 @@ from sweep.simulate.cluster import (
     InstanceConfig,
     topology,
 )
-from sweep.simulate.offload import pim_memory, pim_settings, weight_arrivals
+from sweep.simulate.offload import (
+    is_elsewhere,
+    pim_memory,
+    pim_settings,
+    weight_arrivals,
+    weight_load_ns,
+)
 from sweep.simulate.shape import ModelShape, kv_blocks, weight_bytes_per_gpu
 from sweep.simulate.world import UNLIMITED, Instance
 
@@ -265,7 +271,13 @@ def build_instance(
         cpu, channels, kind = pim_memory(cluster, 0)
         if flags["enable_attn_offloading"]:
             pim = pim_settings(shape, config.tp, elem_bytes, cpu, channels, kind)
-    arrivals = weight_arrivals(cluster, config, shape, elem_bytes)
+    local = bool(flags["enable_local_offloading"])
+    arrivals: tuple[int, ...] = ()
+    load_ns = 0
+    if pricing.profiles:
+        arrivals = weight_arrivals(cluster, config, shape, elem_bytes, local)
+    elif is_elsewhere(config, shape.n_layers, local):
+        load_ns = weight_load_ns(cluster, config, shape, ep_total, elem_bytes, local)
     settings: dict[str, Any] = {
         "max_seqs": flags["max_num_seqs"] or UNLIMITED,
         "budget": min(flags["max_num_batched_tokens"] or shape.max_position, shape.max_position),
@@ -298,12 +310,17 @@ def build_instance(
         "cpu_bytes_per_ns": int(cpu.bandwidth),
         "reduce_bytes_per_ns": int(config.memory.bandwidth),
         "offloads": int(bool(arrivals)),
+        "weight_load_ns": load_ns,
+        "interleave": int(bool(pim) and flags["enable_sub_batch_interleaving"]),
         **links,
         **pim,
         **dict(pricing.extra),
     }
-    if (arrivals or pim) and not pricing.profiles:
-        raise UserError("offloading is priced by operator profiles: give --operator-profiles", file=file)
+    if pim and not pricing.profiles:
+        raise UserError(
+            "attention in memory is priced by operator profiles: give --operator-profiles",
+            file=file,
+        )
     instance = Instance(settings, weight_ready=arrivals)
     if pricing.profiles:
         key = (config.hardware, config.model_name, _variant(dtype, flags["kv_cache_dtype"]), config.tp)

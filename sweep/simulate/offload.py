@@ -13,6 +13,7 @@ from sweep.simulate.shape import ModelShape, layer_weight_elements
 
 BLOCK_LAYERS = ("layernorm", "qkv_proj", "o_proj", "layernorm", "gate_up_proj", "down_proj")
 """Layers with weights of a dense block, in order."""
+MOE_LAYERS = ("layernorm", "qkv_proj", "o_proj", "layernorm", "moe")
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,13 @@ class Pim:
     capacity_gb: int
     channel_gb_s: float
     read_ns: float
+    idle_mw: float = 0.0
+    peak_mw: float = 0.0
 
 
 KNOWN = {
-    "DDR4_8GB_3200_pim": Pim(333.2538, 30675.2739, 8, 25.6, 13.86),
-    "HBM2_1GB_2000_pim": Pim(242.0548, 14513.5015, 1, 32.0, 14.00),
+    "DDR4_8GB_3200_pim": Pim(333.2538, 30675.2739, 8, 25.6, 13.86, 623, 3803),
+    "HBM2_1GB_2000_pim": Pim(242.0548, 14513.5015, 1, 32.0, 14.00, 160, 760),
     "LPDDR4X_2GB_4266_pim": Pim(432.4458, 33918.1734, 2, 8.53, 16.85),
     "LPDDR5_2GB_6400_pim": Pim(282.4338, 15996.7018, 2, 12.80, 10.62),
 }
@@ -108,7 +111,7 @@ def _blocks_of(text: str, n_layers: int) -> Iterator[int]:
             yield from (k for k in range(int(low), int(high or low) + 1) if k < n_layers)
 
 
-def weight_places(config: InstanceConfig, n_layers: int) -> list[tuple[str, str]]:
+def weight_places(config: InstanceConfig, n_layers: int, moe: bool = False) -> list[tuple[str, str]]:
     """(layer, place of its weights) of every layer with weights, in order; layers over blocks over default."""
     placement = config.placement or {}
 
@@ -122,36 +125,79 @@ def weight_places(config: InstanceConfig, n_layers: int) -> list[tuple[str, str]
         by_block.update(dict.fromkeys(_blocks_of(rule.get("blocks", ""), n_layers), place(rule, usual)))
     out = [("embedding", place(named.get("embedding"), usual))]
     for k in range(n_layers):
-        out += [(name, place(named.get(name), by_block[k])) for name in BLOCK_LAYERS]
+        out += [(name, place(named.get(name), by_block[k])) for name in (MOE_LAYERS if moe else BLOCK_LAYERS)]
     out += [(name, place(named.get(name), usual)) for name in ("final_layernorm", "lm_head")]
     return out
 
 
+def is_elsewhere(config: InstanceConfig, n_layers: int, local: bool) -> bool:
+    """Whether some weights are loaded in every step: they lie in another memory, or `local` loads are asked for."""
+    return local or any(place != "npu" for _, place in weight_places(config, n_layers))
+
+
 def weight_arrivals(
-    cluster: ClusterConfig, config: InstanceConfig, shape: ModelShape, elem_bytes: int
+    cluster: ClusterConfig,
+    config: InstanceConfig,
+    shape: ModelShape,
+    elem_bytes: int,
+    local: bool,
 ) -> tuple[int, ...]:
-    """When each layer's weights are there, ns after a step's start; empty where all lie on the accelerator."""
-    places = weight_places(config, shape.n_layers)
-    if all(place == "npu" for _, place in places):
+    """When each layer's weights are there, ns after a step's start; empty where none are loaded.
+
+    Host and CXL memory serve one load at a time, every tensor-parallel rank's own; loads from the accelerator's own
+    memory (`local`) all run at once.
+    """
+    if not is_elsewhere(config, shape.n_layers, local):
         return ()
-    if config.tp * config.pp > 1 or shape.is_moe:
+    if config.pp > 1 or shape.is_moe:
         raise UserError(
-            "weights outside the accelerator are simulated for dense models with tp_size 1 and pp_size 1",
+            "with operator profiles, weights outside the accelerator are simulated for dense models with pp_size 1",
             file=cluster.path,
             field=f"{config.where}.placement",
         )
-    elements = layer_weight_elements(shape, 1, 1)
+    elements = layer_weight_elements(shape, config.tp, 1)
     free: dict[str, int] = {}
     arrivals = []
-    for name, place in places:
+    for name, place in weight_places(config, shape.n_layers):
         if place == "npu":
-            arrivals.append(0)
+            own = _load_ns(config.memory, elements[name] * elem_bytes) if local else 0
+            arrivals.append(own)
             continue
-        memory = _memory_at(cluster, config, place)
-        took = int(memory.latency) + elements[name] * elem_bytes // int(memory.bandwidth)
+        took = config.tp * _load_ns(_memory_at(cluster, config, place), elements[name] * elem_bytes)
         free[place] = free.get(place, 0) + took
         arrivals.append(free[place])
     return tuple(arrivals)
+
+
+def weight_load_ns(
+    cluster: ClusterConfig,
+    config: InstanceConfig,
+    shape: ModelShape,
+    ep_total: int,
+    elem_bytes: int,
+    local: bool,
+) -> int:
+    """Time of a step's weight loads from the busiest memory, ns; stages of a pipeline load theirs in turn."""
+    elements = layer_weight_elements(shape, config.tp, ep_total)
+    busy: dict[str, int] = {}
+    for name, place in weight_places(config, shape.n_layers, moe=shape.is_moe):
+        if place != "npu":
+            took = config.tp * _load_ns(_memory_at(cluster, config, place), elements[name] * elem_bytes)
+            busy[place] = busy.get(place, 0) + took
+        elif local:
+            busy[place] = max(busy.get(place, 0), _load_ns(config.memory, elements[name] * elem_bytes))
+    return max(busy.values(), default=0)
+
+
+def offloaded_bytes(config: InstanceConfig, shape: ModelShape, ep_total: int, elem_bytes: int) -> int:
+    """Bytes of weights that all ranks load from other memories in one step."""
+    elements = layer_weight_elements(shape, config.tp, ep_total)
+    places = weight_places(config, shape.n_layers, moe=shape.is_moe)
+    return config.tp * elem_bytes * sum(elements[name] for name, place in places if place != "npu")
+
+
+def _load_ns(memory: Memory, n_bytes: int) -> int:
+    return int(memory.latency) + n_bytes // int(memory.bandwidth)
 
 
 def _memory_at(cluster: ClusterConfig, config: InstanceConfig, place: str) -> Memory:

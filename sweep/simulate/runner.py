@@ -125,28 +125,43 @@ def inter_token_ns(outcome: Outcome, row: int) -> NDArray[np.int64]:
     return np.diff(outcome.world.arrays["token_ns"][start : start + int(req["generated"])])
 
 
-def summary(outcome: Outcome, frame: pl.DataFrame, slo: dict[str, float] | None = None) -> dict[str, Any]:
-    """Counts, throughput and percentiles (ms) of a run; goodput where an SLO (ms) is given."""
+def engine_counts(world: World) -> dict[str, int]:
+    """What the engines of a run counted."""
+    inst = world.inst
+    named = {
+        "steps": "n_steps",
+        "mixed_steps": "mixed_steps",
+        "preemptions": "n_preempted",
+        "recomputed_tokens": "recomputed",
+        "prefix_hit_tokens": "hit_tokens",
+        "prefix_recalled_tokens": "recalled_tokens",
+        "prefix_asked_tokens": "asked_tokens",
+    }
+    return {name: int(inst[field].sum()) for name, field in named.items()}
+
+
+def gap_percentiles(world: World) -> dict[str, float]:
+    """Percentiles of the gaps between tokens, ms, from their histogram."""
     from kernels.des_metrics import gap_percentile
 
+    gaps = world.arrays["gaps"].sum(axis=0)
+    found = {f"itl_ms_p{q}": float(gap_percentile(gaps, q / 100)) / 1e6 for q in PERCENTILES}
+    return {name: value for name, value in found.items() if np.isfinite(value)}
+
+
+def summary(outcome: Outcome, frame: pl.DataFrame, slo: dict[str, float] | None = None) -> dict[str, Any]:
+    """Counts, throughput and percentiles (ms) of a run; goodput where an SLO (ms) is given."""
     done = frame.filter(pl.col("status") == "finished")
     start = int(frame["arrival"].min() or 0)  # type: ignore[arg-type]
     end = int(done["end_time"].max() or 0) if done.height else 0  # type: ignore[arg-type]
     seconds = max(1e-9, (end - start) / 1e9)
-    inst = outcome.world.inst
     out: dict[str, Any] = {
         "requests": frame.height,
         "finished": done.height,
         "rejected": int((frame["status"] == "rejected").sum()),
         "unfinished": int((frame["status"] == "unfinished").sum()),
         "makespan_ns": end,
-        "steps": int(inst["n_steps"].sum()),
-        "mixed_steps": int(inst["mixed_steps"].sum()),
-        "preemptions": int(inst["n_preempted"].sum()),
-        "recomputed_tokens": int(inst["recomputed"].sum()),
-        "prefix_hit_tokens": int(inst["hit_tokens"].sum()),
-        "prefix_recalled_tokens": int(inst["recalled_tokens"].sum()),
-        "prefix_asked_tokens": int(inst["asked_tokens"].sum()),
+        **engine_counts(outcome.world),
         "request_throughput_per_s": done.height / seconds,
         "output_throughput_tok_s": int(done["output"].sum()) / seconds,
         "total_throughput_tok_s": int((done["output"] + done["input"]).sum()) / seconds,
@@ -158,11 +173,7 @@ def summary(outcome: Outcome, frame: pl.DataFrame, slo: dict[str, float] | None 
             out[f"{name}_ms_mean"] = float(rows[column].mean()) / 1e6  # type: ignore[arg-type]
             for q in PERCENTILES:
                 out[f"{name}_ms_p{q}"] = float(rows[column].quantile(q / 100, "linear")) / 1e6  # type: ignore[arg-type]
-    gaps = outcome.world.arrays["gaps"].sum(axis=0)
-    for q in PERCENTILES:
-        value = float(gap_percentile(gaps, q / 100))
-        if np.isfinite(value):
-            out[f"itl_ms_p{q}"] = value / 1e6
+    out |= gap_percentiles(outcome.world)
     if slo:
         met = done
         for column, name in (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"), ("latency", "e2e_ms")):

@@ -134,7 +134,8 @@ def _instances(instances: list[Instance], n_requests: int) -> NDArray[Any]:
     return table
 
 
-def _requests(requests: Requests, options: RunOptions) -> NDArray[Any]:
+def request_records(requests: Requests, options: RunOptions) -> NDArray[Any]:
+    """Records of requests that have not arrived yet."""
     table = np.zeros(len(requests), REQUEST)
     for name in (
         "next",
@@ -188,14 +189,20 @@ def _no_profile() -> Profile:
     return Profile(Path(), {}, {}, {(0, 1): {0: (one, one)}})
 
 
-def build(instances: list[Instance], requests: Requests, options: RunOptions) -> World:
-    """Arrays of a run, ready for `kernels.des_loop.run`."""
-    inst = _instances(instances, len(requests))
+def build(
+    instances: list[Instance],
+    requests: Requests,
+    options: RunOptions,
+    streamed: bool = False,
+) -> World:
+    """Arrays of a run, ready for `kernels.des_loop.run`; `streamed`: more requests will follow these."""
+    most_open = UNLIMITED if streamed else len(requests)
+    inst = _instances(instances, most_open)
     sizes = sorted({int(size) for size in inst["block_size"]})
     for row in inst:
         row["size_index"] = sizes.index(int(row["block_size"]))
     hashes, hash_start, n_hashes = hash_blocks(requests, sizes)
-    req = _requests(requests, options)
+    req = request_records(requests, options)
     caching = (inst["caching"] == 1) & (n_hashes > 0)
     inst["identify"] = caching
     inst["caching"] = caching
@@ -223,6 +230,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
         hashes=hashes,
         hash_start=hash_start,
         block_table=np.zeros(n_cells, np.int64),
+        order=np.arange(len(requests)),
         heap=np.zeros((len(requests) + 1, 2), np.int64),
         token_ns=np.zeros(int(requests.osl.sum()) if options.record_tokens else 0, np.int64),
         log=np.zeros(options.log_steps, STEP),
@@ -248,7 +256,7 @@ def build(instances: list[Instance], requests: Requests, options: RunOptions) ->
     )
     if any(one.record is not None for one in instances):
         world.record["pricer"] = _step_pricer().address
-    world.add_tables(_tables(instances, inst, len(requests)))
+    world.add_tables(_tables(instances, inst, most_open))
     des_blocks.reset(world.record)
     return world
 

@@ -2,6 +2,11 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -163,3 +168,89 @@ def test_mistakes_are_told(folder, tmp_path):
         fan_out(folder, 0)
     with pytest.raises(UserError, match="is not a results directory"):
         fan_out(tmp_path, 3)
+
+
+SLOW = """
+import hashlib, sys, time
+from sweep.fanout import fan_out
+
+def slow(record, coefficients, seed):
+    time.sleep(0.1)
+    drawn = hashlib.sha256(record.tobytes()).digest()
+    return {"tpot_ms": 5.0 + drawn[0], "ttft_ms": 50.0 + drawn[1], "output_tok_s_per_gpu": 100.0 + drawn[2]}
+
+if __name__ == "__main__":
+    fan_out(sys.argv[1], 6, int(sys.argv[2]), simulate=slow)
+"""
+
+
+def killed_and_resumed(folder, tmp_path, kills, workers):
+    """Kill a fan-out as often as asked, each time a little later, then let it finish; returns its table's bytes."""
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    command = [sys.executable, str(script), str(folder), str(workers)]
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    for k in range(kills):
+        run_ = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL, env=here)
+        deadline, before = time.monotonic() + 60, len(list((folder / FOLDER).glob("row-*")))
+        while len(list((folder / FOLDER).glob("row-*"))) <= before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.013 * k)
+        os.killpg(run_.pid, signal.SIGKILL)
+        run_.wait()
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=here)
+    return (folder / TABLE).read_bytes()
+
+
+def many_rows(tmp_path):
+    """A results directory whose fan-out has enough candidates to be killed in the middle."""
+    where = tmp_path / "r"
+    run.main(
+        [
+            "model=llama_3_1_8b",
+            "hardware=h100_sxm",
+            "workload.concurrency=range(1,64,2)",
+            "output.report=false",
+            f"output.dir={where}",
+        ]
+    )
+    (where / FOLDER).mkdir()
+    return where
+
+
+def check_kills(tmp_path, kills, workers):
+    folder = many_rows(tmp_path)
+    after = killed_and_resumed(folder, tmp_path, kills, workers)
+    done = {path.name: path.read_bytes() for path in (folder / FOLDER).glob("row-*")}
+    forget(folder)
+    assert killed_and_resumed(folder, tmp_path, 0, 1) == after
+    assert {path.name: path.read_bytes() for path in (folder / FOLDER).glob("row-*")} == done
+
+
+def test_a_fan_out_killed_twice_ends_as_if_it_had_not_been(tmp_path):
+    check_kills(tmp_path, 2, 2)
+
+
+@pytest.mark.long
+def test_a_fan_out_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path):
+    check_kills(tmp_path, 20, 2)
+
+
+def test_traffic_and_fleet_of_the_settings_reach_the_simulation(folder, tmp_path):
+    from sweep.simulate.deployment import Shape
+
+    plain = Shape.of(run.reopen(folder).grid.settings)
+    assert plain == Shape()
+    where = tmp_path / "r"
+    more = ["workload.lengths=lognormal", "workload.isl_sigma=0.5", "des.instances=2", "des.routing=kv"]
+    run.main([*SWEEP, *more, f"output.dir={where}"])
+    shape = Shape.of(run.reopen(where).grid.settings)
+    assert (shape.lengths, shape.isl_sigma, shape.instances, shape.routing) == ("lognormal", 0.5, 2, "kv")
+    forget(folder)
+    table, other = fan_out(folder, 1, 1), fan_out(where, 1, 1)
+    assert table["row"].to_list() == other["row"].to_list()
+    assert other["des_why_not"].to_list() == [""] * other.height
+    assert other["des_requests"].to_list() == [2 * n for n in table["des_requests"]]
+    assert (other["des_tpot_p99_ms"] != table["des_tpot_p99_ms"]).all()
+    with pytest.raises(UserError, match="from a trace"):
+        Shape.of({"workload.lengths": "empirical"})
