@@ -297,10 +297,8 @@ def _rounded(value: Any) -> int | None:
 
 
 def _artifact(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
-    """A warm-up artifact of the compatible estimator: prefill and decode steps of static batches, in `sweep`."""
-    meta, steps = _part(document, "meta"), document["sweep"]
-    if not isinstance(steps, list) or len(steps) > MAX_POINTS:
-        raise UserError("is no list of steps", file=file, field="sweep")
+    """A warm-up artifact of the compatible estimator: prefill and decode steps of static batches."""
+    meta = _part(document, "meta")
     base = {
         "model": meta.get("model"),
         "backend": document.get("backend"),
@@ -320,12 +318,11 @@ def _artifact(document: Document, file: str, fill: Document) -> Iterator[Anchor]
         "speculative_num_tokens": draft or None,
     }
     known = _known(base)
-    for step in steps:
-        if not isinstance(step, dict):
-            raise UserError("is no list of steps", file=file, field="sweep")
+    for step in _steps(document, meta, file):
+        prompt = {"isl": step["context"]} if _positive(step.get("context")) else {}
         measured = {"ttft_ms": step.get("prefill_ms"), "tpot_ms": step.get("decode_ms")}
         yield anchor(
-            {**fill, **known, "concurrency": step.get("batch")},
+            {**fill, **known, **prompt, "concurrency": step.get("batch")},
             {k: v for k, v in measured.items() if _positive(v)},
             f"{file} (steps of batch {step.get('batch')})",
             inputs=inputs,
@@ -334,6 +331,24 @@ def _artifact(document: Document, file: str, fill: Document) -> Iterator[Anchor]
             kernels=str(meta.get("aiter_ops") or ""),
             file=file,
         )
+
+
+def _steps(document: Document, meta: Document, file: str) -> list[Document]:
+    """Measured steps of an artifact: its sweep over batches, decode steps at other contexts, else its one point."""
+    steps: list[Document] = []
+    for name in ("sweep", "decode_ctx"):
+        found = document.get(name) or []
+        if (
+            not isinstance(found, list)
+            or len(found) > MAX_POINTS
+            or not all(isinstance(s, dict) for s in found)
+        ):
+            raise UserError("is no list of steps", file=file, field=name)
+        steps += found
+    single = _part(_part(document, "measured"), "model")
+    if not steps and single:
+        steps = [{"batch": meta.get("batch") or 1, **single}]
+    return steps
 
 
 def _table(path: Path, fill: Document) -> Iterator[Anchor]:
@@ -361,6 +376,7 @@ def _table(path: Path, fill: Document) -> Iterator[Anchor]:
 READERS: tuple[tuple[frozenset[str], Reader], ...] = (
     (frozenset((STORE_KEY,)), _own),
     (frozenset(("meta", "sweep")), _artifact),
+    (frozenset(("meta", "measured")), _artifact),
     (frozenset(("world_info", "request_info")), _trtllm),
     (frozenset(("model_id", "total_output_tokens")), _vllm),
     (frozenset(("completed", "mean_ttft_ms")), _sglang),

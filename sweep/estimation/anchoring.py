@@ -26,6 +26,7 @@ from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated
 from sweep.fields import by_name
 from sweep.records import Records
+from sweep.versions import encode_version
 
 HIGH, BETWEEN, LOW = "high", "interpolated", "low"
 GPU_REACH = 2.0
@@ -103,6 +104,7 @@ def anchored(asked: Deployment, target: Target) -> tuple[Anchoring | None, list[
         if fitted is not None:
             factors[1], weights[1], said = fitted
             notes.append(said)
+    notes += _other_versions(found.points, target)
     alone = {name: target.result(name) for name in target.evaluated.results.dtype.names or ()}
     if settings.get(FLOOR):
         raised = _floor_factor(Path(str(settings[FLOOR])), target, factors[1])
@@ -225,6 +227,20 @@ def _floor_factor(path: Path, target: Target, tpot_factor: float) -> float:
     batch = target.in_flight / float(target.record["attention_dp"][0])
     floor_ms = decode_floor_ms([b for b, _ in steps], [ms for _, ms in steps], batch)
     return max(1.0, floor_ms / (target.result("tpot_ms") * tpot_factor))
+
+
+def _other_versions(points: Sequence[Point], target: Target) -> list[str]:
+    """A line where the points were measured under another version of the engine than is asked for."""
+    asked = target.record["engine_version"][0]
+    named = {
+        str(p.anchor.deployment["backend_version"])
+        for p in points
+        if "backend_version" in p.anchor.deployment
+    }
+    other = sorted(name for name in named if (encode_version(name) or asked) != asked)
+    if np.isnan(asked) or not other:
+        return []
+    return [f"measured under {target.regime.engine} {', '.join(other)}, not the version that is asked for"]
 
 
 def _confidence(found: Correction, points: Sequence[Point], target: Target) -> str:

@@ -11,6 +11,7 @@ from sweep.errors import UserError, nearest
 from sweep.fields import SAME, Field, Seed, by_name
 from sweep.fields.check import AUTO, checked
 from sweep.schema import ALL_FIELDS, field_by_key
+from sweep.versions import encode_version
 
 ENVIRONMENT = "INFERASIM_"
 GROUP_TP = "--tp"
@@ -112,6 +113,8 @@ def value_of(given: Given, *, amd: bool = False) -> Any:
             value = _as_seed(given.seed, field, value)
         if value is None:
             return None
+        if field.key == "engine.engine_version" and isinstance(value, str):
+            value = encode_version(value) or value
         if amd and field.group == "precision" and str(value).lower() == "fp4":
             value = "mxfp4"
         return checked(field, value)

@@ -217,6 +217,15 @@ def test_what_was_measured_is_told_with_the_engines_version(
     assert "vllm version not said" in text
 
 
+def test_another_version_of_the_engine_is_told(tmp_path: Path) -> None:
+    store = save(tmp_path, [measured(backend_version="0.12.0")])
+    told = "measured under vllm 0.12.0, not the version that is asked for"
+    for version, notes in (("0.12.0", ()), ("0.19.0", (told,))):
+        result = estimated("--anchor-store", str(store), "--engine-version", version)
+        assert result.anchoring is not None
+        assert result.anchoring.notes == notes
+
+
 def test_both_gives_the_model_beside_the_anchored_estimate(store: Path) -> None:
     found = as_json(estimated("--anchor-store", str(store), "--profiling-mode", "both"))["anchored"]
     assert found["model_alone"]["tpot_ms"] == estimated().results["tpot_ms"]
@@ -517,6 +526,21 @@ def test_an_artifact_of_the_compatible_estimator_is_read(tmp_path: Path) -> None
     assert Anchors(found).points[0].log_tpot == pytest.approx(
         math.log(15.2 / alone(load="static", concurrency=1)["tpot_ms"]), abs=0.05
     )
+
+
+def test_an_artifacts_steps_at_other_contexts_and_its_single_point_count(tmp_path: Path) -> None:
+    meta = {"model": "qwen3_32b", "tp": 2, "input_len": 1024, "output_len": 256, "batch": 4}
+    file = tmp_path / "warmup.json"
+    file.write_text(
+        json.dumps({"meta": meta, "measured": {"model": {"prefill_ms": 90.0, "decode_ms": 14.0}}})
+    )
+    (single,) = read_results(file, PLACE)
+    assert single.deployment["concurrency"] == 4
+    assert single.measured == {"ttft_ms": 90.0, "tpot_ms": 14.0}
+    contexts = [{"batch": 8, "context": c, "decode_ms": 15.0} for c in (2048, 4096)]
+    sweep_of = [{"batch": 8, "prefill_ms": 300.0, "decode_ms": 14.0}]
+    file.write_text(json.dumps({"meta": meta, "sweep": sweep_of, "decode_ctx": contexts}))
+    assert [a.deployment["isl"] for a in read_results(file, PLACE)] == [1024, 2048, 4096]
 
 
 def test_rows_of_a_measured_table_are_anchors(shared: Path) -> None:

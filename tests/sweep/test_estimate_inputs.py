@@ -121,6 +121,11 @@ def test_an_alias_has_its_own_default_and_its_own_reading_of_zero() -> None:
     assert value("disagg.kv_transfer_bw_gbps", "--disaggregate", "--kv-transfer-bw-gbps", "0") is None
 
 
+def test_an_engine_version_is_written_as_engines_do_or_as_its_number() -> None:
+    assert value("engine.engine_version", "--engine-version", "0.19.0") == 1900.0
+    assert value("engine.engine_version", "--engine-version", "1900") == 1900.0
+
+
 def test_zero_means_zero_where_it_can_and_is_not_taken_for_unset() -> None:
     assert value("engine.decode_step_overhead_us", "--decode-step-overhead-us", "0") == 0.0
     assert value("engine.mixed_batch_penalty", "--mixed-batch-penalty", "0") == 0.0
