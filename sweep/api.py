@@ -28,13 +28,13 @@ def sweep(*overrides: Overrides, max_rows: int = 5_000_000) -> pl.DataFrame:
     from sweep.coefficients import coefficients
     from sweep.errors import UserError
     from sweep.evaluate import Evaluator
+    from sweep.fidelity import base_of
     from sweep.hydra_sweeper import compose_grid
 
     grid = compose_grid(lines(overrides))
     if grid.n_rows > max_rows:
         raise UserError(f"{grid.n_rows:,} rows; max_rows is {max_rows:,}", field="sweep")
-    level = str(grid.settings["fidelity.level"])
-    fitted = coefficients(grid.hardware, level)
+    fitted = coefficients(grid.hardware, base_of(str(grid.settings["fidelity.level"])))
     return Evaluator(grid, fitted, grid_anchors(grid, fitted)).frame(0, grid.n_rows)
 
 

@@ -16,20 +16,31 @@ Coefficients = npt.NDArray[np.float64]
 RUNGS = ("roofline", "fitted", "anchored")
 
 
+def base_of(fidelity: str) -> str:
+    """The rung whose coefficients a rung starts from: measured points scale the fitted one."""
+    return "fitted" if fidelity == "anchored" else fidelity
+
+
 @cache
 def coefficients_for(fidelity: str, hardware: tuple[str, ...] | None = None) -> Coefficients:
     """Coefficients (hardware, engine, N_OPS, N_COEF) of a rung, for accelerators by catalogue name (all, in its order).
 
     `roofline`: datasheet peaks. `fitted`: operator curves, then collectives, then the engine layer, each from
-    conf/hardware/fitted. `anchored`: the same, for measured points to scale (sweep.anchors). Raises UserError for
-    another name.
+    conf/hardware/fitted. Raises UserError for another name: `tables` and `anchored` have no coefficients of their own.
     """
     names = hardware_names() if hardware is None else hardware
     if fidelity == "roofline":
         shape = (len(names), len(ENGINES), N_OPS, N_COEF)
         table = np.broadcast_to(roofline_coefficients(), shape).copy()
-    elif fidelity in ("fitted", "anchored"):
+    elif fidelity == "fitted":
         table = _fitted(names)
+    elif fidelity == "anchored":
+        raise UserError(
+            "scales what estimate, points and sweep say, not this; fitted is what it starts from",
+            field="fidelity",
+            value=fidelity,
+            allowed="roofline, fitted",
+        )
     elif fidelity == "tables":
         raise UserError(
             "prices one deployment at a time: servesweep estimate --operator-profiles DIR; for tables and grids fit them "

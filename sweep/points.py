@@ -20,7 +20,7 @@ from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
 from sweep.errors import UserError
 from sweep.evaluation import Evaluated, evaluate
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import base_of, coefficients_for
 from sweep.fields import by_name
 from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
@@ -280,7 +280,7 @@ def price_points(
         frame = frame.with_row_index("id")
     records, errors = build_records(frame)
     invalid = np.array([bool(e) for e in errors])
-    fitted = coefficients_for(fidelity)
+    fitted = coefficients_for(base_of(fidelity))
     log = is_start_up_log(frame)
     if log:
         records = _with_lengths_that_fit(frame, records, evaluate(records, fitted))

@@ -21,6 +21,7 @@ from sweep.coefficients import coefficients
 from sweep.compilation import announced
 from sweep.errors import UserError
 from sweep.evaluate import BlockJob, Evaluator, run_blocks
+from sweep.fidelity import base_of
 from sweep.fields import by_key
 from sweep.fields.inert import inert
 from sweep.frontier import FRONTIERS, Summary
@@ -46,7 +47,7 @@ class Run:
 
     @cached_property
     def job(self) -> BlockJob:
-        fitted = coefficients(self.grid.hardware, str(self.grid.settings["fidelity.level"]))
+        fitted = coefficients(self.grid.hardware, base_of(str(self.grid.settings["fidelity.level"])))
         keep = str(self.grid.settings["output.keep"])
         evaluator = Evaluator(self.grid, fitted, grid_anchors(self.grid, fitted))
         return BlockJob(evaluator, self.block_rows, keep, self.folder / PARTS)

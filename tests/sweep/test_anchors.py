@@ -23,7 +23,7 @@ from sweep.anchors.measurement import measured_width, measurement
 from sweep.anchors.points import PointAnchors
 from sweep.anchors.readers import read_results
 from sweep.anchors.store import load, save
-from sweep.api import sweep
+from sweep.api import plan, sweep
 from sweep.errors import UserError
 from sweep.estimation.anchoring import Target
 from sweep.estimation.arguments import parse
@@ -335,6 +335,11 @@ def test_a_simulation_beside_it_sees_the_measurement_too(store: Path) -> None:
         result = estimate(asked)
         means.append(simulation(asked, result, coefficients_of(result)).point.latency_ms["tpot_mean"])
     assert 2.0 < means[1] / means[0] < 4.5
+
+
+def test_a_plan_is_not_anchored_in_silence() -> None:
+    with pytest.raises(UserError, match="scales what estimate, points and sweep say, not this"):
+        plan("model=llama_3_1_8b", "hardware=h100_sxm", "fidelity=anchored")
 
 
 # laws
