@@ -19,6 +19,7 @@ ELSEWHERE = {
     "servesweep calibrate engine silicon_dev.csv amd_dev.csv": "minutes, and rewrites the shipped fit",
     "servesweep grid=default 'workload.isl=256,512,1024,2048,4096,8192' output.report=false": "two million rows",
     "servesweep bench": "run for the README",
+    "servesweep nightly --config-dir /etc/servesweep job=gateway": "a job of the reader's own",
 }
 """Commands that no test runs, and why."""
 RESULT = {
