@@ -8,10 +8,10 @@ import polars as pl
 
 from sweep.axes import Grid
 from sweep.frontier import COST
-from sweep.results import BY_NAME, ROW
+from sweep.results import BY_NAME, EVIDENCE, ROW
 from sweep.scenarios import design_columns, scenario_columns
 
-FIGURES = ("gpus", COST, "ttft_ms", "tpot_ms", "output_tok_s_per_gpu", "row")
+FIGURES = ("gpus", COST, "ttft_ms", "tpot_ms", "output_tok_s_per_gpu", EVIDENCE.name, "row")
 """`row` names the deployment to `servesweep export`."""
 HEADS = {
     COST: "$/M tok",
