@@ -52,6 +52,12 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)
-    except OSError as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
         temporary.unlink(missing_ok=True)
-        raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from None
+        raise UserError(f"cannot be written: {_reason(error)}", file=str(path)) from None
+
+
+def _reason(error: Exception) -> str:
+    """What the system said; a full disk reaches polars' writers as an error of their own, with the system's words last."""
+    told = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+    return str(told).rpartition("error: ")[2]

@@ -66,7 +66,12 @@ def replay_png(models: Sequence[Mapping[str, Any]]) -> bytes | None:
             )  # fmt: skip
             whole = one["replay"]["latency_ms"].get(name)
             if whole is not None:
-                ax.axhline(whole, color=EXPECTED, linestyle="--", label="of all requests")
+                ax.axhline(
+                    whole,
+                    color=EXPECTED,
+                    linestyle="--",
+                    label=f"p{one['replay']['percentile']:g} of all requests",
+                )
             limit = one["limits_ms"].get(f"{name}_ms")
             if limit is not None:
                 ax.axhline(limit, color=LIMIT, linestyle=":", label="SLO")
@@ -129,7 +134,7 @@ def _dates(ax: Any) -> None:
     from matplotlib import dates
 
     first, last = ax.get_xlim()
-    every = max(1, math.ceil((last - first) / 9))
+    every = max(1, math.ceil((last - first) / 7))
     ax.xaxis.set_major_locator(dates.DayLocator(interval=every))  # type: ignore[no-untyped-call]
     ax.xaxis.set_major_formatter(dates.DateFormatter("%a %d %b" if every <= 6 else "%d %b %y"))  # type: ignore[no-untyped-call]
 

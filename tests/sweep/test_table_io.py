@@ -1,0 +1,28 @@
+"""Tables that cannot be written."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import resource, sys
+from pathlib import Path
+import polars as pl
+from sweep.errors import UserError
+from sweep.table_io import write_table
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+frame = pl.DataFrame({"x": [float(i) ** 0.5 for i in range(100_000)]})
+try:
+    write_table(frame, Path(sys.argv[1]))
+except UserError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_disk_that_takes_no_more_is_told_in_one_line_and_leaves_nothing(tmp_path, suffix: str) -> None:
+    path = tmp_path / f"table{suffix}"
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True)
+    assert "cannot be written: File too large" in done.stdout, done.stderr
+    assert list(tmp_path.iterdir()) == []
