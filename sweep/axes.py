@@ -111,7 +111,14 @@ class Grid:
 
     def codes_of(self, rows: np.ndarray) -> list[np.ndarray]:
         """Choice index of each axis for row numbers `rows`."""
-        return [rows // stride % radix for stride, radix in zip(self.strides(), self.radices, strict=True)]
+        return [self.code_of(rows, axis) for axis in range(len(self.axes))]
+
+    def code_of(self, rows: np.ndarray, axis: int) -> np.ndarray:
+        """Choice index of one axis for row numbers `rows`."""
+        radix = self.axes[axis].radix
+        if radix == 1:
+            return np.zeros(rows.shape, dtype=np.int64)
+        return rows // prod(self.radices[axis + 1 :]) % radix
 
     def packed(self) -> PackedGrid:
         """Arrays for the kernel."""

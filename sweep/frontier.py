@@ -27,16 +27,16 @@ class Grouping:
 
     def __init__(self, grid: Grid, *groups: str) -> None:
         self.grid = grid
-        self._ids = [_ids_of_choices(axis, groups) for axis in grid.axes]
-        self._sizes = [int(ids.max()) + 1 for ids in self._ids]
-        self.count = prod(self._sizes)
+        ids = [_ids_of_choices(axis, groups) for axis in grid.axes]
+        self._ids = {i: ids_of for i, ids_of in enumerate(ids) if ids_of.max() > 0}
+        """By number of the axis, those alone that tell groups apart."""
+        self.count = prod(int(ids_of.max()) + 1 for ids_of in ids)
 
     def of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Group numbers of `rows`."""
         group = np.zeros(rows.shape[0], dtype=np.int64)
-        for ids, size, codes in zip(self._ids, self._sizes, self.grid.codes_of(rows), strict=True):
-            if size > 1:
-                group = group * size + ids[codes]
+        for axis, ids in self._ids.items():
+            group = group * (int(ids.max()) + 1) + ids[self.grid.code_of(rows, axis)]
         return group
 
 
@@ -132,12 +132,14 @@ class Summariser:
 
     def summary(self, frame: pl.DataFrame) -> Summary:
         """Summary of a block, from the values as they are stored."""
-        priced = frame.filter(pl.col("feasible") & pl.col(COST).is_not_null())
-        meeting = priced.filter(pl.col("meets_slo"))
+        narrow = frame.select("row", "feasible", "meets_slo", COST, *FRONTIERS)
+        priced = narrow.filter(pl.col("feasible") & pl.col(COST).is_not_null())
+        group = self._contest.of(priced["row"].to_numpy())
+        meets = priced["meets_slo"].to_numpy()
         counts = frame["reason"].value_counts(sort=False)
         return Summary(
-            frontiers=tuple(pareto(_points(priced, latency, self._contest)) for latency in FRONTIERS),
-            best=cheapest(_points(meeting, FRONTIERS[0], self._contest)),
+            frontiers=tuple(pareto(_points(priced, group, latency)) for latency in FRONTIERS),
+            best=cheapest(_points(priced, group, FRONTIERS[0]).take(meets)),
             reasons=dict(
                 sorted(
                     zip(counts["reason"].cast(pl.String).to_list(), counts["count"].to_list(), strict=True)
@@ -152,7 +154,6 @@ class Summariser:
         return pareto(Points(frontier.row, self._scenario.of(frontier.row), frontier.x, frontier.y))
 
 
-def _points(frame: pl.DataFrame, latency: str, grouping: Grouping) -> Points:
-    row = frame["row"].to_numpy()
-    x = frame[latency].cast(pl.Float64).to_numpy()
-    return Points(row, grouping.of(row), x, frame[COST].cast(pl.Float64).to_numpy())
+def _points(frame: pl.DataFrame, group: npt.NDArray[np.int64], latency: str) -> Points:
+    x, y = (frame[name].cast(pl.Float64).to_numpy() for name in (latency, COST))
+    return Points(frame["row"].to_numpy(), group, x, y)
