@@ -16,6 +16,7 @@ import numpy as np
 
 from sweep.compilation import announced
 from sweep.evaluate import BlockJob, Evaluator, run_blocks
+from sweep.speed import relative_speed
 
 BENCH_REQUESTS, REPLAY_REQUESTS = 20_000, 300
 BENCH_RATE = 32.0
@@ -37,9 +38,10 @@ KIB_PER_MIB = 1024.0
 
 def figures() -> dict[str, Any]:
     """Every figure, and under `ran` what was run for it."""
-    job, settings = _default_job()
+    job, settings = default_job()
     with announced():
         job.evaluator.summariser.summary(job.evaluator.frame_of(np.array([0])))
+    relative = relative_speed(job.evaluator)
     kernel_s = _kernel_seconds(job)
     total_s, feasible = _end_to_end_seconds(job, settings)
     rows = job.evaluator.grid.n_rows
@@ -47,6 +49,9 @@ def figures() -> dict[str, Any]:
     return {
         "rows_per_s": round(rows / total_s),
         "kernel_rows_per_s": round(rows / kernel_s),
+        "kernel_row_us": round(relative.row_us, 3),
+        "reference_ns": round(relative.reference_ns, 3),
+        "kernel_ratio": round(relative.ratio, 1),
         **simulated,
         "startup_s": round(_startup_s(), 3),
         "peak_rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB_PER_MIB),
@@ -68,7 +73,7 @@ def _workers() -> int:
     return os.cpu_count() or 1
 
 
-def _default_job() -> tuple[BlockJob, dict[str, Any]]:
+def default_job() -> tuple[BlockJob, dict[str, Any]]:
     from sweep.coefficients import coefficients
     from sweep.hydra_sweeper import compose_grid
 
@@ -100,12 +105,12 @@ def _end_to_end_seconds(job: BlockJob, settings: dict[str, Any]) -> tuple[float,
 def simulation_figures() -> dict[str, float]:
     """Engine steps and requests simulated per second, and the time of a short replay."""
     _loop(8)
-    _replayed(8)
+    replayed(8)
     steps, seconds = _loop(BENCH_REQUESTS)
     return {
         "des_steps_per_s": round(steps / seconds),
         "des_requests_per_s": round(BENCH_REQUESTS / seconds),
-        "replay_ms": round(_replayed(REPLAY_REQUESTS) * 1e3, 2),
+        "replay_ms": round(replayed(REPLAY_REQUESTS) * 1e3, 2),
     }
 
 
@@ -139,7 +144,7 @@ def _loop(n_requests: int) -> tuple[int, float]:
     return int(best.world.inst["n_steps"].sum()), best.wall_s
 
 
-def _replayed(n_requests: int) -> float:
+def replayed(n_requests: int) -> float:
     """Seconds to replay `n_requests` at a fixed rate on the built-in cluster, building the simulation included."""
     from sweep.simulate import command, tier
     from sweep.simulate.arguments import parse

@@ -11,6 +11,9 @@ from sweep.arguments import Parser
 WORDS = {
     "rows_per_s": "rows per second, end to end into parquet",
     "kernel_rows_per_s": "rows per second in the kernel",
+    "kernel_row_us": "us of CPU per row in the kernel, undisturbed",
+    "reference_ns": "ns for an addition and a division that wait for each other, the reference",
+    "kernel_ratio": "references per row: what the machine's noise leaves alone",
     "des_steps_per_s": "engine steps simulated per second",
     "des_requests_per_s": "requests simulated per second",
     "replay_ms": "ms for a replay of 300 requests",
