@@ -34,8 +34,8 @@ $(TOOLS): $(PROGRAM)
 	@$(PIP) --editable '.[dev,report]'
 	@touch $@
 
-sweep: setup  ## the main job: the default grid, its Pareto plots and its report
-	@$(BIN)/servesweep sweep
+sweep: setup  ## the main job: the default grid, its Pareto plots, four candidates simulated, and its report
+	@$(BIN)/servesweep sweep des.top=4
 
 simulate: setup  ## simulate one deployment request by request
 	@$(BIN)/servesweep simulate

@@ -117,7 +117,11 @@ def _simulated(
 
 
 def _results(tasks: list[tuple[Any, ...]], workers: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows with their figures as they come. The first is done here, so that workers find the kernels compiled."""
+    """Rows with their figures as they come. The first is done here, so that workers find the kernels compiled.
+
+    Workers are threads: the event loop holds no lock, and a process of its own would take longer to start than most
+    simulations take.
+    """
     if not tasks:
         return
     with announced():
@@ -126,7 +130,7 @@ def _results(tasks: list[tuple[Any, ...]], workers: int | None) -> Iterator[tupl
     if len(tasks) > 1:
         from joblib import Parallel, delayed, parallel_config
 
-        with parallel_config("loky", n_jobs=min(workers or os.cpu_count() or 1, len(tasks) - 1)):
+        with parallel_config("threading", n_jobs=min(workers or os.cpu_count() or 1, len(tasks) - 1)):
             yield from Parallel(return_as="generator_unordered", batch_size=1)(
                 delayed(_task)(*task) for task in tasks[1:]
             )

@@ -55,7 +55,9 @@ class Run:
     @cached_property
     def inert(self) -> dict[str, str]:
         """Inputs that can change no result of this grid, and what they would need."""
-        return inert(self.grid.possible(), by_key())
+        found = inert(self.grid.possible(), by_key())
+        fleet = ("des.instances", "des.routing") if self.grid.settings.get("des.top") else ()
+        return {key: needs for key, needs in found.items() if key not in fleet}
 
     @property
     def coefficients_digest(self) -> str:

@@ -98,6 +98,9 @@ def _positive(flag: str, *, zero: bool = True, high: float = 1e18) -> Any:
     return parse
 
 
+COMPARABLE = ("LOAD", "RR", "RAND", "round_robin", "random", "least_loaded", "prefix_aware", "kv")
+
+
 def _ours(p: argparse.ArgumentParser) -> None:
     group = p.add_argument_group("pricing")
     group.add_argument(
@@ -118,10 +121,18 @@ def _ours(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="reproduce the specification's quirks (idle ticks, padding, first-token stamps) to the nanosecond",
     )
-    p.add_argument_group("routing").add_argument(
+    routing = p.add_argument_group("routing")
+    routing.add_argument(
         "--request-routing-function",
         metavar="MODULE:FUNCTION",
         help="the policy of --request-routing-policy CUSTOM: gets the request and the instances' live state, returns an index",
+    )
+    routing.add_argument(
+        "--compare-routing",
+        metavar="POLICY",
+        type=_choice("--compare-routing", COMPARABLE),
+        help="simulate under this policy too; the summary says by how much the other one is ahead: "
+        + ", ".join(COMPARABLE),
     )
     p.add_argument_group("workload").add_argument(
         "--on-bad-line",

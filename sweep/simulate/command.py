@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +193,33 @@ def write_outputs(
         keep_inputs(path(root), outcome, built, cluster, text=options.save_trace_text)
 
 
+def compared(
+    options: argparse.Namespace,
+    built: list[Built],
+    requests: Requests,
+    settings: RunOptions,
+    told: dict[str, Any],
+) -> dict[str, Any]:
+    """The same requests under another routing policy: its figures, and how far this run's are from them."""
+    other = replace(settings, policy=ROUTING[options.compare_routing], log_steps=0, record_tokens=False)
+    outcome = simulate([one.instance for one in built], requests, other)
+    theirs = summary(outcome, request_frame(outcome, [one.config.model_name for one in built]))
+    figures = ("prefix_hit_tokens", "ttft_ms_mean", "ttft_ms_p99", "tpot_ms_mean", "output_throughput_tok_s")
+    known = [name for name in figures if theirs.get(name) and told.get(name) is not None]
+    return {
+        "policy": options.compare_routing,
+        "figures": {name: theirs[name] for name in known},
+        "change": {name: told[name] / theirs[name] - 1.0 for name in known},
+    }
+
+
 STREAM_FROM = 262_144
 """Requests from which a run that asks for its summary alone is streamed."""
 
 
 def is_streamed(options: argparse.Namespace, requests: Requests, settings: RunOptions) -> bool:
     """Whether the run can forget requests as they end: it is long and wants nothing of single requests or steps."""
-    wanted = ("output", "parquet", "plot", "chrome_trace", "request_routing_function")
+    wanted = ("output", "parquet", "plot", "chrome_trace", "request_routing_function", "compare_routing")
     limits = (options.slo_ttft_ms, options.slo_tpot_ms, options.slo_e2e_ms)
     plain = not any(getattr(options, name) for name in wanted) and settings.log_steps == 0
     plain = plain and options.stream_interval <= 1 and all(limit is None for limit in limits)
@@ -268,6 +289,8 @@ def run(options: argparse.Namespace) -> int:
     slo = {"ttft_ms": options.slo_ttft_ms, "tpot_ms": options.slo_tpot_ms, "e2e_ms": options.slo_e2e_ms}
     told = summary(outcome, frame, {k: v for k, v in slo.items() if v is not None})
     told["run_id"] = run_id
+    if options.compare_routing is not None:
+        told["compared"] = compared(options, built, requests, settings, told)
     used = power.energy(outcome, built, cluster) if power.is_given(cluster) else None
     if used is not None:
         told |= used.summary()

@@ -211,4 +211,9 @@ def summary_text(told: dict[str, Any]) -> str:
         lines.append(
             f"goodput         {told['goodput_per_s']:.3f} requests/s ({told['slo_attainment']:.1%} meet the SLO)"
         )
+    if "compared" in told:
+        words = {"prefix_hit_tokens": "prefix hits", "ttft_ms_mean": "TTFT mean", "ttft_ms_p99": "TTFT p99",
+                 "tpot_ms_mean": "TPOT mean", "output_throughput_tok_s": "output tokens/s"}  # fmt: skip
+        changes = [f"{words[name]} {change:+.1%}" for name, change in told["compared"]["change"].items()]
+        lines.append(f"against {told['compared']['policy']:8s}" + ", ".join(changes))
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,6 +80,23 @@ def synthesize(traffic: Traffic, *, sample: Requests | None = None) -> Requests:
     length = int(traffic.isl / 2) if traffic.prefix_tokens is None else traffic.prefix_tokens
     blocks = prefixes.pool_blocks(prefix, isl, length, traffic.block_tokens)
     return Requests(arrival_ns, isl, osl, blocks=blocks, block_tokens=traffic.block_tokens)
+
+
+def blocks(traffic: Traffic, size: int) -> Iterator[Requests]:
+    """The requests in blocks of `size`, each drawn when it is asked for; numbers in memory stay those of one block.
+
+    Every block has a stream of its own and goes on where the one before ended: the same traffic as `synthesize`, other
+    draws. Raises UserError for pulses and hourly rates, whose clock a block would start anew.
+    """
+    if traffic.process == "pulse" or traffic.hourly_rates or traffic.distribution == "empirical":
+        raise UserError("is not drawn in blocks", field="process", value=traffic.process)
+    start_ns = 0
+    for k in range(-(-traffic.n_requests // size)):
+        n = min(size, traffic.n_requests - k * size)
+        seed = int(np.random.SeedSequence([traffic.seed, k]).generate_state(1, np.uint64)[0] >> 1)
+        block = synthesize(replace(traffic, n_requests=n, seed=seed))
+        yield replace(block, arrival_ns=block.arrival_ns + start_ns)
+        start_ns += int(block.arrival_ns[-1])
 
 
 def for_duration(traffic: Traffic, duration_s: float, *, sample: Requests | None = None) -> Requests:

@@ -73,3 +73,17 @@ def test_no_rate_has_a_negative_latency(rate, isl, osl, engine, tp, pp, drafts) 
     assert row["ttft_ms"] > 0.0
     assert row["tpot_ms"] > 0.0 or osl == 1
     assert 0.0 <= row["mixed_share"] <= 1.0
+
+
+def test_a_closed_loop_bound_by_prefill_serves_what_prefill_does_not_more() -> None:
+    # hundreds of clients with short outputs: every step is full of prompts
+    rows = priced(
+        *(
+            {"isl": 7000, "osl": 17, "length_range": 1.0, "concurrency": n, "max_num_batched_tokens": 8192}
+            for n in (64, 512, 2048)
+        )
+    )
+    rate = rows["requests_per_s"]
+    prompts_per_s = 1e3 / rows["mixed_step_ms"] * 8192 / 7000
+    assert (rate <= 1.05 * prompts_per_s).all()
+    assert rate[2] == pytest.approx(rate[1], rel=0.02)

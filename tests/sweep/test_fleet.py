@@ -1,5 +1,6 @@
 """Fleets behind a router that sees live load, and deployments of the closed form in the simulator."""
 
+import json
 import time
 
 import numpy as np
@@ -16,11 +17,13 @@ from kernels.des_layout import (
     ROUTE_RAND,
     ROUTE_RR,
 )
+from sweep.cli import main
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
 from sweep.fidelity import coefficients_for
 from sweep.points import row_values
 from sweep.records import default_records, set_values
+from sweep.simulate.command import default_cluster
 from sweep.simulate.curves import Slo, capacity, measure
 from sweep.simulate.custom import entry_point
 from sweep.simulate.deployment import deployment, load_at, served, simulate_deployment
@@ -140,15 +143,59 @@ def test_twice_the_kv_memory_never_raises_mean_preemptions(few, osl, seed):
     assert mean[1] <= mean[0]
 
 
-def test_prefix_routing_beats_round_robin_on_the_mooncake_trace(shared):
-    requests = read(shared / "traces" / "mooncake_conversation.jsonl").requests
+@pytest.fixture(scope="module")
+def traces(shared):
+    """The two traces beside the project, read once."""
+    names = ("mooncake_conversation.jsonl", "azure_llm_2023_conv.csv")
+    return {name.split(".")[0]: read(shared / "traces" / name).requests for name in names}
+
+
+@pytest.mark.measured
+def test_prefix_routing_beats_round_robin_on_the_mooncake_trace(traces):
     found = {}
-    for policy in (ROUTE_RR, ROUTE_KV, ROUTE_PREFIX):
-        outcome = fleet(requests, policy, block_size=16)
+    for policy in POLICIES:
+        outcome = fleet(traces["mooncake_conversation"], policy, block_size=16)
+        assert outcome.finished
         found[policy] = hit_share(outcome), measure(served(outcome), 3.4).latency_ms["ttft_mean"]
     for policy in (ROUTE_KV, ROUTE_PREFIX):
         assert found[policy][0] > 1.2 * found[ROUTE_RR][0]
         assert found[policy][1] < found[ROUTE_RR][1]
+
+
+@pytest.mark.measured
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_azure_trace_replays_on_eight_instances_under_each_router(traces, policy):
+    requests = traces["azure_llm_2023_conv"]
+    outcome = fleet(requests, policy)
+    assert outcome.finished
+    assert (outcome.world.req["generated"] == requests.osl).all()
+    assert set(outcome.world.req["instance"].tolist()) == set(range(8))
+
+
+@pytest.mark.measured
+def test_the_summary_says_by_how_much_a_router_is_ahead(shared, tmp_path, capsys):
+    cluster = json.loads(default_cluster().read_text())
+    node = cluster["nodes"][0]
+    node["instances"] = node["instances"] * 8
+    node["num_instances"] = 8
+    where = tmp_path / "eight.json"
+    where.write_text(json.dumps(cluster))
+    flags = [
+        f"--cluster-config={where}",
+        f"--dataset={shared / 'traces' / 'mooncake_conversation.jsonl'}",
+        "--num-reqs=3000",
+        "--max-num-batched-tokens=8192",
+        "--request-routing-policy=kv",
+        "--compare-routing=RR",
+    ]
+    assert main(["simulate", *flags, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["compared"]
+    assert told["policy"] == "RR"
+    assert told["change"]["prefix_hit_tokens"] > 0.2
+    assert told["change"]["ttft_ms_mean"] < 0.0
+    assert main(["simulate", *flags]) == 0
+    line = next(text for text in capsys.readouterr().out.splitlines() if text.startswith("against RR"))
+    assert f"prefix hits {told['change']['prefix_hit_tokens']:+.1%}" in line
 
 
 def test_a_hundred_thousand_requests_take_seconds():

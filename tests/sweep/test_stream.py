@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.des_layout import FINISHED
+from sweep.errors import UserError
 from sweep.fidelity import coefficients_for
 from sweep.points import row_values
 from sweep.records import default_records, set_values
@@ -12,6 +13,7 @@ from sweep.simulate.runner import simulate
 from sweep.simulate.stream import Totals, can_stream, in_blocks, simulate_stream
 from sweep.simulate.world import RunOptions
 from sweep.traces import Traffic, synthesize
+from sweep.traces.synthetic import blocks
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,26 @@ def test_places_grow_with_open_requests_not_with_all(one):
         assert int(world["n_done"]) == n
         sizes.append(len(world.req))
     assert sizes[1] <= 1.5 * sizes[0] < 4000
+
+
+def test_traffic_drawn_in_blocks_is_the_traffic(one):
+    traffic = Traffic(20_000, 40.0, "gamma", 0.5, isl=800, osl=60, length_range=0.2, seed=5)
+    drawn = list(blocks(traffic, 3000))
+    assert [len(block) for block in drawn] == [3000] * 6 + [2000]
+    arrival = np.concatenate([block.arrival_ns for block in drawn])
+    assert (np.diff(arrival) >= 0).all()
+    assert len(arrival) / (arrival[-1] / 1e9) == pytest.approx(40.0, rel=0.03)
+    gaps = np.diff(arrival)
+    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(2.0, rel=0.1)
+    again = list(blocks(traffic, 3000))
+    assert all(np.array_equal(a.isl, b.isl) for a, b in zip(drawn, again, strict=True))
+    assert not np.array_equal(drawn[0].isl, drawn[1].isl)
+    totals = Totals()
+    world = simulate_stream([one.instance()], blocks(traffic, 3000), RunOptions(), totals)
+    assert totals.finished == 20_000
+    assert len(world.req) < 6000
+    with pytest.raises(UserError, match="in blocks"):
+        next(blocks(Traffic(10, 1.0, "pulse"), 5))
 
 
 def test_totals_are_those_of_the_requests(one):
