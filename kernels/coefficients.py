@@ -90,7 +90,6 @@ activations are moved (1 is ideal); reads of a hidden state per token-expert pai
 at which weights stream at half speed; overhead that grows to its full size with the pairs of a rank."""
 
 (
-    HOST_DECODE_SCALE,
     HOST_MIXED_SCALE,
     HOST_STEP_US,
     HOST_SEQUENCE_US,
@@ -98,10 +97,13 @@ at which weights stream at half speed; overhead that grows to its full size with
     HOST_PROMPT_US,
     HOST_PROMPT_TOKEN_US,
     HOST_REQUEST_US,
-) = range(8)
-"""Engine layer, row OP_HOST: multipliers on device time of pure decode steps and of steps with prefill; host us per
-step, per running sequence, per layer, per prompt in the step, per prompt token; us per request before its prefill.
-Row OP_SCALE multiplies each part of a step (columns kernels.layout.PART_*)."""
+    HOST_STREAM_US,
+    HOST_ROUTING_VARIANCE,
+) = range(9)
+"""Engine layer, row OP_HOST: multiplier on device time of steps with prefill; host us per step, per running sequence,
+per layer, per prompt in the step, per prompt token; us per request before its prefill, and per concurrent request that
+the server streams meanwhile; relative variance of the experts' popularity (0: even routing).
+Row OP_SCALE multiplies communication and element-wise parts of a step (columns kernels.layout.PART_*)."""
 
 
 def roofline_coefficients() -> np.ndarray:
@@ -110,7 +112,8 @@ def roofline_coefficients() -> np.ndarray:
     c[:, COMPUTE_EFFICIENCY] = 1.0
     c[:, MEMORY_EFFICIENCY] = 1.0
     c[OP_SCALE] = 1.0
-    c[OP_HOST, OVERHEAD_US:] = 0.0
+    c[OP_HOST] = 0.0
+    c[OP_HOST, HOST_MIXED_SCALE] = 1.0
     c[OP_PREFILL_GQA : OP_PREFILL_MLA_FP8_KV + 1, PREFILL_KV_PASSES] = 1.0
     c[OP_DECODE_GQA : OP_DECODE_MLA_FP8_KV + 1, DECODE_QO_PASSES] = 1.0
     c[OP_MOE_BF16 : OP_MOE_INT4_WO + 1, MOE_ACTIVATION_PASSES] = 1.0

@@ -119,7 +119,7 @@ def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o):
     to_first_us = r.ttft_us * prefill_scale(p, d, c, parts) + waiting_us
     if p.kv_offload_gib_per_gpu > 0.0:
         to_first_us += offload_fetch_us(cached_tokens(isl, p), p, d)
-    host_latency(to_first_us, r.tpot_us, r.pure_step_us, isl, osl, p, c, o)
+    host_latency(to_first_us, r.tpot_us, r.pure_step_us, resident * p.attention_dp, isl, osl, p, c, o)
     o.resident = resident * p.attention_dp
     o.requests_per_s = r.requests_per_us * US_PER_S * p.attention_dp
     fill_cost(p, d.gpus, d.gpus, d.gpus, isl, osl, o.requests_per_s, o)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from kernels.auto import given
+from kernels.coefficients import HOST_ROUTING_VARIANCE, OP_HOST
 from kernels.jit import inlined, kernel
 from kernels.moe import distinct_experts
 
@@ -60,10 +62,30 @@ def coverage_at(tokens, p):
 
 
 @inlined
-def touched_experts(tokens, p):
-    """Distinct experts that a step of `tokens` tokens reaches, over all ranks: skew first, then coverage."""
-    if p.moe_routing_skew > 0.0:
+def gamma_distinct(tokens, experts_per_token, n_experts, variance):
+    """Expected distinct experts where popularity is gamma distributed with mean 1 and this variance.
+
+    The first token reaches K experts; the further T - 1 leave an expert out with probability
+    E[exp(-g x)] = (1 + variance x)^(-1 / variance), x = -(T - 1) ln(1 - K / E).
+    """
+    missed = 1.0 - min(1.0, experts_per_token / n_experts)
+    if tokens <= 1.0 or missed <= 0.0 or n_experts <= 0.0:
+        return distinct_experts(tokens, experts_per_token, n_experts)
+    x = -(tokens - 1.0) * np.log(missed)
+    return n_experts * (1.0 - missed * (1.0 + variance * x) ** (-1.0 / variance))
+
+
+@inlined
+def touched_experts(tokens, p, c):
+    """Distinct experts that a step of `tokens` tokens reaches, over all ranks: skew first, then coverage.
+
+    A skew that is given (0: even) replaces the fitted spread of the experts' popularity.
+    """
+    variance = c[OP_HOST, HOST_ROUTING_VARIANCE]
+    if given(p.moe_routing_skew) and p.moe_routing_skew > 0.0:
         distinct = zipf_distinct(tokens, p.experts_per_token, p.n_experts, p.moe_routing_skew)
+    elif not given(p.moe_routing_skew) and variance > 0.0:
+        distinct = gamma_distinct(tokens, p.experts_per_token, p.n_experts, variance)
     else:
         distinct = distinct_experts(tokens, p.experts_per_token, p.n_experts)
     return max(min(distinct, 1.0), distinct * coverage_at(tokens, p))

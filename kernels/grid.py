@@ -83,7 +83,7 @@ def evaluate_rows(
                 stale = stale or resolving[axis]
         if stale:
             resolve(p, d)
-        c = fitted[int(p.hardware_index), int(p.engine)]
+        c = fitted[int(p.architecture_index), int(p.hardware_index), int(p.engine)]
         evaluate(p, d, pools, pools_d, c, parts, replays[0], results[row - start])
         if row + 1 < stop:
             moved = next_row(radices, digits)
@@ -97,5 +97,5 @@ def evaluate_records(inputs, derived, pools, pools_d, replays, fitted, results, 
     for i in range(inputs.shape[0]):
         p = inputs[i]
         resolve(p, derived[i])
-        c = fitted[int(p.hardware_index), int(p.engine)]
+        c = fitted[int(p.architecture_index), int(p.hardware_index), int(p.engine)]
         evaluate(p, derived[i], pools, pools_d, c, parts, replays[0], results[i])

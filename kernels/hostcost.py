@@ -7,12 +7,15 @@ from kernels.coefficients import (
     HOST_LAYER_US,
     HOST_PROMPT_TOKEN_US,
     HOST_PROMPT_US,
+    HOST_REQUEST_US,
     HOST_SEQUENCE_US,
     HOST_STEP_US,
+    HOST_STREAM_US,
     OP_HOST,
 )
 from kernels.engines import GRAPH_FULL, GRAPH_NONE
 from kernels.jit import inlined, kernel
+from kernels.units import US_PER_MS
 
 STEP_OVERHEAD_US = np.array([40.0, 8.0, 3.0])
 """Per-step overhead by graph mode where nothing was fitted (spec of the compatible tool)."""
@@ -82,3 +85,14 @@ def host_us(decode_seqs, prefill_seqs, prefill_tokens, p, d, c):
     if occupancy > 0.0:
         t += (p.n_layers * layer_kernels(p) + FRAMING_KERNELS) * occupancy * fused_factor(p)
     return t
+
+
+@kernel
+def request_us(streams, p, c):
+    """Host time of a request before its prefill, us: as given, else fitted: fixed + per response that streams meanwhile.
+
+    One event loop accepts, tokenises and writes the tokens of all responses.
+    """
+    if given(p.request_overhead_ms):
+        return p.request_overhead_ms * US_PER_MS
+    return c[OP_HOST, HOST_REQUEST_US] + c[OP_HOST, HOST_STREAM_US] * streams

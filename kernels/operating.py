@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kernels.auto import default_to, given
-from kernels.coefficients import HOST_REQUEST_US, OP_HOST
+from kernels.auto import given
+from kernels.hostcost import request_us
 from kernels.jit import kernel
 from kernels.layout import (
     BOUND_CAPACITY,
@@ -94,14 +94,15 @@ def fill_parts(parts, o):
 
 
 @kernel
-def host_latency(ttft_us, tpot_us, pure_step_us, isl, osl, p, c, o):
+def host_latency(ttft_us, tpot_us, pure_step_us, streams, isl, osl, p, c, o):
     """What host and streaming add, into the latency columns of `o`.
 
-    TTFT gains request overhead and tokenisation; admission adds half its window of pure steps; a stream interval moves
-    (interval - 1) gaps from decode to TTFT, leaving end to end unchanged; detokenisation adds to every gap.
+    TTFT gains request overhead (with `streams` responses on their way) and tokenisation; admission adds half its
+    window of pure steps; a stream interval moves (interval - 1) gaps from decode to TTFT, leaving end to end
+    unchanged; detokenisation adds to every gap.
     """
-    request_us = default_to(p.request_overhead_ms * US_PER_MS, c[OP_HOST, HOST_REQUEST_US])
-    ttft = ttft_us + request_us + p.tokenize_overhead_us * isl + 0.5 * p.decode_admission_steps * pure_step_us
+    ttft = ttft_us + request_us(streams, p, c) + p.tokenize_overhead_us * isl
+    ttft += 0.5 * p.decode_admission_steps * pure_step_us
     gap = tpot_us + p.detokenize_overhead_us
     intervals = max(0.0, osl - 1.0)
     buffered = min(p.stream_interval - 1.0, intervals) * gap

@@ -15,7 +15,7 @@ from numba import types
 from kernels import once
 from kernels.attention import decode_attention_us, linear_attention_us, prefill_attention_us
 from kernels.cast import cast_is_given, cast_us
-from kernels.coefficients import HOST_DECODE_SCALE, HOST_MIXED_SCALE, OP_HOST, OP_SCALE
+from kernels.coefficients import HOST_MIXED_SCALE, OP_HOST, OP_SCALE
 from kernels.collectives import (
     all_gather_us,
     all_reduce_us,
@@ -338,7 +338,7 @@ def moe_layer_us(tokens, p, d, c):
         width = p.moe_hidden_dim
         gemm += 2.0 * gemm_us(tokens, p.moe_hidden_dim, p.hidden_size, d.shared_dtype, p, c)
     routings = all_tokens * p.experts_per_token / d.moe_ep
-    touched = touched_experts(all_tokens, p) / d.moe_ep
+    touched = touched_experts(all_tokens, p, c) / d.moe_ep
     touched = min(d.experts_local, max(touched, min(1.0, routings)))
     # An all-to-all hands a rank the pairs of its own experts; otherwise it sorts through those of all tokens
     dispatched = (p.attention_dp > 1.0 and d.moe_ep > 1.0) or sends_to_experts(p, d)
@@ -413,7 +413,7 @@ def step_model(
         return 0.0
     mixed = prefill_tokens > 0.0
     overlap = p.prefill_comm_overlap if mixed else p.decode_comm_overlap
-    scale = c[OP_HOST, HOST_MIXED_SCALE] if mixed else c[OP_HOST, HOST_DECODE_SCALE]
+    scale = c[OP_HOST, HOST_MIXED_SCALE] if mixed else 1.0
     hidden_bytes = tokens * p.hidden_size * d.act_width
     prefill_context = prefill_tokens + prefill_prior
     v_projected = 0.0 if p.k_is_v > 0.0 else p.v_head_dim
@@ -555,9 +555,9 @@ def step_model(
         crosses = 1.0 if p.tp * p.attention_dp * p.pp > domain_gpus(p) else 0.0
         pp_comm = hops(p) * point_to_point_us(hidden_bytes / p.tp, crosses, p, c)
 
-    parts[PART_GEMM] = scale * (gemm + head_gemm) * c[OP_SCALE, PART_GEMM]
-    parts[PART_ATTENTION] = scale * attention * c[OP_SCALE, PART_ATTENTION]
-    parts[PART_MOE] = scale * moe * c[OP_SCALE, PART_MOE]
+    parts[PART_GEMM] = scale * (gemm + head_gemm)
+    parts[PART_ATTENTION] = scale * attention
+    parts[PART_MOE] = scale * moe
     parts[PART_OTHER] = scale * (other + head_other) * c[OP_SCALE, PART_OTHER]
     parts[PART_TP_COMM] = (tp_comm + head_comm) * c[OP_SCALE, PART_TP_COMM]
     parts[PART_EP_COMM] = ep_comm * c[OP_SCALE, PART_EP_COMM]

@@ -28,6 +28,8 @@ from sweep.axes import (
     scalar_axis,
     with_column,
 )
+from sweep.catalog.architecture import PARTS, architecture
+from sweep.catalog.engine_layer import known_architectures
 from sweep.catalog.hardware import hardware_names
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import usd_in_table
@@ -184,7 +186,12 @@ def _group_axis(composition: Composition, group: str, swept: set[str]) -> Axis:
         shown = [f for f in columns if len({values[f.name] for values in choices}) > 1]
         labels = [label(f, (values[f.name] for values in choices)) for f in shown]
     axis = group_axis(group, names, encoded, (x for x in labels if x.name != group))
-    return with_column(axis, "hardware_index", range(axis.radix)) if group == "hardware" else axis
+    if group == "hardware":
+        return with_column(axis, "hardware_index", range(axis.radix))
+    if group == "model" and not any(name in swept for _, name in PARTS):
+        known = {label: i for i, label in enumerate(known_architectures())}
+        return with_column(axis, "architecture_index", [known.get(architecture(v), 0) for v in choices])
+    return axis
 
 
 def _join_prices(composition: Composition, axes: dict[str, Axis]) -> None:
@@ -232,6 +239,7 @@ def _base_record(composition: Composition, axes: Mapping[str, Axis]) -> np.ndarr
             if field.column:
                 base[index[field.name]] = encode(field, values[field.name])
     base[index["hardware_index"]] = 0.0
+    base[index["architecture_index"]] = 0.0
     return base
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sweep.catalog.architecture import architecture_codes
+from sweep.catalog.engine_layer import known_architectures
 from sweep.fields import record_dtype
 
 
@@ -20,7 +22,16 @@ class Evaluated:
 
 
 def evaluate(records: npt.NDArray[Any], fitted: npt.NDArray[np.float64]) -> Evaluated:
-    """Evaluate `records` (shape (n,), dtype `record_dtype()`) with `fitted` (hardware, engine, N_OPS, N_COEF)."""
+    """Evaluate `records` (shape (n,), dtype `record_dtype()`) with `fitted`, a table of `coefficients_for`.
+
+    Fills the records' lookup of the architecture.
+    """
+    records["architecture_index"] = architecture_codes(records, known_architectures())
+    return evaluate_coded(records, fitted)
+
+
+def evaluate_coded(records: npt.NDArray[Any], fitted: npt.NDArray[np.float64]) -> Evaluated:
+    """Evaluate `records` whose lookups into `fitted` (architecture, hardware, engine, N_OPS, N_COEF) are filled."""
     from kernels.grid import evaluate_records
     from kernels.layout import DERIVED, REPLAY, RESULT
 

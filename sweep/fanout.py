@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sweep.candidates import chosen, record_of, with_neighbours
 from sweep.compilation import announced
 from sweep.errors import UserError
+from sweep.fidelity import coefficients_of
 from sweep.frontier import COST, FRONTIERS, Points, pareto
 from sweep.parts import DIGEST_LENGTH, TEMPORARY, digest, parquet_bytes, write_atomic
 from sweep.progress import progress
@@ -146,9 +147,8 @@ def _inputs(run: Run, row: int) -> tuple[NDArray[np.float64], NDArray[np.float64
     from sweep.fields import record_dtype
 
     record = record_of(run.grid, row)
-    p = record.view(record_dtype())[0]
     fitted = run.job.evaluator.fitted
-    return record, np.ascontiguousarray(fitted[int(p["hardware_index"]), int(p["engine"])])
+    return record, coefficients_of(fitted, record.view(record_dtype()))
 
 
 def _key(record: NDArray[np.float64], coefficients: NDArray[np.float64], seed: int, shape: str) -> str:

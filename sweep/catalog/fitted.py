@@ -95,6 +95,9 @@ SAME_KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Engines to ask where one has no table, nearest first: they share kernel libraries."""
 
+ANOTHER_MAKER = ("trtllm", "vllm", "sglang")
+"""Engines to ask on another maker's accelerator, best tuned first: no kernel library carries over."""
+
 FULLEST: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "ampere": ("a100_sxm_80",),
@@ -165,14 +168,18 @@ def lineage(name: str) -> tuple[str, ...]:
 
 def _candidates(name: str, engine: str, op: str) -> Iterator[tuple[str, str, str, float]]:
     """(hardware, engine, operator, factor on the error) of where a row may come from, nearest first."""
-    engines = (engine, *SAME_KERNELS[engine])
     for other_op in (op, *RELATED[op]):
         for other_name in lineage(name):
-            for other_engine in engines:
+            for other_engine in _engines_to_ask(name, other_name, engine):
                 factor = OTHER_OPERATOR if other_op != op else 1.0
                 factor *= OTHER_HARDWARE if other_name != name else 1.0
                 factor *= OTHER_ENGINE if other_engine != engine else 1.0
                 yield other_name, other_engine, other_op, factor
+
+
+def _engines_to_ask(name: str, other_name: str, engine: str) -> tuple[str, ...]:
+    makers = {str(hardware(x).fields["family"]).startswith("cdna") for x in (name, other_name)}
+    return (engine, *SAME_KERNELS[engine]) if len(makers) == 1 else ANOTHER_MAKER
 
 
 @cache

@@ -175,7 +175,9 @@ def _coefficients(hardware: str, fidelity: str) -> Any:
 
 def coefficients_of(result: Estimate) -> Any:
     """Coefficients (N_OPS, N_COEF) that price an estimate request by request, measured points included."""
-    own = _coefficients(result.hardware, _base(result.fidelity))[0, int(result.record["engine"][0])]
+    from sweep.fidelity import coefficients_of as of_record
+
+    own = of_record(_coefficients(result.hardware, _base(result.fidelity)), result.record)
     if result.anchoring is None:
         return own
     from sweep.anchors.apply import scaled_coefficients

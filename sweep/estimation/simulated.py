@@ -9,17 +9,16 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from kernels.auto import default_to
-from kernels.coefficients import HOST_REQUEST_US, OP_HOST
 from kernels.des_layout import REJECTED
-from kernels.units import NS_PER_US, US_PER_MS
+from kernels.hostcost import request_us
+from kernels.units import NS_PER_US
 from sweep.estimation.price import Estimate
 from sweep.estimation.rules import Deployment
 from sweep.evaluation import evaluate
 from sweep.fields import by_key
 from sweep.fields.engine import ENGINES
 from sweep.fields.workload import LOADS
-from sweep.simulate.curves import LoadPoint, load_curve, measure
+from sweep.simulate.curves import LoadPoint, in_flight, load_curve, measure
 from sweep.simulate.deployment import ROUTES, deployment, served
 from sweep.simulate.runner import Outcome, simulate
 from sweep.simulate.world import Instance, RunOptions
@@ -105,11 +104,9 @@ class Simulator:
         """Figures of a finished run, on the client's clock."""
         was = served(outcome)
         p, done = self.record[0], was.finish_ns >= 0
-        request_us = default_to(
-            p["request_overhead_ms"] * US_PER_MS, self.coefficients[OP_HOST, HOST_REQUEST_US]
-        )
+        overhead_us = request_us(in_flight(was) / int(self.setting("instances")), p, self.coefficients)
         isl = np.asarray(outcome.world.req["isl"])
-        to_first = (NS_PER_US * (request_us + p["tokenize_overhead_us"] * isl)).astype(np.int64)
+        to_first = (NS_PER_US * (overhead_us + p["tokenize_overhead_us"] * isl)).astype(np.int64)
         after = NS_PER_US * p["detokenize_overhead_us"] * np.maximum(0, was.output_tokens - 1)
         was = replace(
             was,

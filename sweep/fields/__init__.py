@@ -52,7 +52,7 @@ FIELDS: tuple[Field, ...] = (
     *price.FIELDS,
 )
 
-LOOKUPS = ("hardware_index",)
+LOOKUPS = ("hardware_index", "architecture_index")
 """Columns the composition fills: which rows of the fitted coefficients belong to this deployment."""
 
 

@@ -12,11 +12,12 @@ import numpy.typing as npt
 import polars as pl
 
 from kernels.auto import default_to
-from kernels.coefficients import HOST_REQUEST_US, OP_HOST
 from kernels.des_layout import DECODE, MIXED, PREFILL, ROUTE_LOAD
 from kernels.disagg import transfer_us
-from kernels.units import NS_PER_US, US_PER_MS
+from kernels.hostcost import request_us
+from kernels.units import NS_PER_US
 from sweep.errors import UserError
+from sweep.fidelity import coefficients_of
 from sweep.fields.workload import ARRIVALS
 from sweep.planner.plans import Part, Plan
 from sweep.planner.question import Question
@@ -71,7 +72,9 @@ class Fleet:
 
     @cached_property
     def request_overhead_ns(self) -> int:
-        return max(request_overhead_ns(_deployment(self.question, part.row)) for part in self.parts)
+        servers = sum(part.count for part in self.parts if part.role != "prefill")
+        streams = self.planned_per_s * self.share * self.e2e_s / servers
+        return max(request_overhead_ns(_deployment(self.question, part.row), streams) for part in self.parts)
 
     def _workers(self, part: Part) -> list[Instance]:
         ranks = int(self.records["attention_dp"][part.row])
@@ -243,8 +246,7 @@ def instance(question: Question, part: Part) -> Instance:
 def _deployment(question: Question, row: int) -> Deployment:
     candidates = question.candidates
     record = candidates.records[row : row + 1]
-    fitted = candidates.fitted[int(record["hardware_index"][0]), int(record["engine"][0])]
-    return deployment(record, np.asarray(fitted))
+    return deployment(record, coefficients_of(candidates.fitted, record))
 
 
 def _speculation(p: Any) -> dict[str, Any]:
@@ -255,10 +257,9 @@ def _speculation(p: Any) -> dict[str, Any]:
     }
 
 
-def request_overhead_ns(one: Deployment) -> int:
-    """Host time of a request before its prefill, ns: as given, else fitted."""
-    fitted_us = one.coefficients[OP_HOST, HOST_REQUEST_US]
-    return int(default_to(one.p["request_overhead_ms"] * US_PER_MS, fitted_us) * NS_PER_US)
+def request_overhead_ns(one: Deployment, streams: float) -> int:
+    """Host time of a request before its prefill, ns, while its server streams `streams` responses."""
+    return int(request_us(streams, one.p, one.coefficients) * NS_PER_US)
 
 
 def _role(one: Deployment, part: Part) -> dict[str, Any]:

@@ -40,6 +40,15 @@ class Served:
     busy_share: float = math.nan  # of the instances' time
 
 
+def in_flight(was: Served) -> float:
+    """Mean number of requests in flight over the run (Little's law on the finished ones)."""
+    done = was.finish_ns >= 0
+    if not done.any():
+        return 0.0
+    held = (was.finish_ns[done] - was.arrival_ns[done]).sum()
+    return float(held / max(1, was.finish_ns[done].max() - was.arrival_ns[done].min()))
+
+
 @dataclass(frozen=True)
 class Slo:
     """Limits in ms at a percentile of the requests; None = no limit."""

@@ -32,7 +32,7 @@ from kernels.reasons import OK, TEXT
 from kernels.resolve import resolve
 from sweep.errors import UserError
 from sweep.fields.workload import ARRIVALS
-from sweep.simulate.curves import LoadAt, LoadPoint, Served, Slo, measure
+from sweep.simulate.curves import LoadAt, LoadPoint, Served, Slo, in_flight, measure
 from sweep.simulate.runner import Outcome, simulate
 from sweep.simulate.world import Instance, RunOptions
 from sweep.traces.lengths import Distribution
@@ -255,6 +255,7 @@ def simulate_deployment(one: Deployment, seed: int = 0, shape: Shape = PLAIN) ->
         1e3 * mean["ttft_mean"],
         1e3 * mean.get("tpot_mean", 0.0),
         1e3 * mean.get("tpot_p50", 0.0),
+        in_flight(was) * one.ranks,
         float(traffic.isl),
         float(was.output_tokens.mean()),
         one.p,

@@ -15,7 +15,7 @@ from kernels.reasons import OK, TEXT
 from kernels.resolve import resolve
 from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.errors import UserError
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.profiles import Profile, read_profile
 from sweep.records import default_records, set_values
@@ -212,11 +212,10 @@ def _record(
     reason = int(derived[0]["reason"])
     if reason != OK:
         raise UserError(TEXT[reason], file=config.where)
-    fitted = coefficients_for(pricing.fidelity)
     return {
         "record": record,
         "derived": derived,
-        "coefficients": np.asarray(fitted[int(record[0]["hardware_index"]), int(record[0]["engine"])]),
+        "coefficients": coefficients_of(coefficients_for(pricing.fidelity), record),
     }
 
 

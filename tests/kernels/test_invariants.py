@@ -88,7 +88,7 @@ def test_router_coverage_is_flat_outside_the_measured_curve() -> None:
 
 def test_collectives_grow_with_the_message_and_small_ones_are_latency() -> None:
     p = record_of(hardware="mi355x")[0]
-    c = coefficients_for("fitted")[int(p["hardware_index"]), ENGINES.index("vllm")]
+    c = coefficients_for("fitted")[0, int(p["hardware_index"]), ENGINES.index("vllm")]
     exchange = [all_to_all_us(size, 8.0, 0.0, p, c) for size in (1 * KIB, 64 * KIB, 64 * MIB, 1024 * MIB)]
     assert exchange == sorted(exchange)
     assert exchange[1] < 1.5 * exchange[0] and exchange[3] > 12.0 * exchange[2]

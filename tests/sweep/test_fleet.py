@@ -20,7 +20,7 @@ from kernels.des_layout import (
 from sweep.cli import main
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.command import default_cluster
@@ -42,7 +42,7 @@ def record(**row):
 
 def deployed(**row):
     one = record(**row)
-    return deployment(one, coefficients_for("fitted")[int(one[0]["hardware_index"]), int(one[0]["engine"])])
+    return deployment(one, coefficients_of(coefficients_for("fitted"), one))
 
 
 def fleet(requests, policy, n=8, custom=None, **row):

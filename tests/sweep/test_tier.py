@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweep.errors import UserError
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.deployment import deployment
@@ -24,9 +24,7 @@ FAST, SLOW = 400, 1
 def one():
     record = default_records(1)
     set_values(record[0], row_values({"model": "llama_3_1_8b", "hardware": "h100_sxm"}))
-    return deployment(
-        record, coefficients_for("fitted")[int(record[0]["hardware_index"]), int(record[0]["engine"])]
-    )
+    return deployment(record, coefficients_of(coefficients_for("fitted"), record))
 
 
 def run(one, requests, *, kv_blocks, chunks=0, bytes_per_ns=FAST, n=1, shared=False, policy=1):
