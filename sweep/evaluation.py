@@ -24,9 +24,12 @@ class Evaluated:
 def evaluate(records: npt.NDArray[Any], fitted: npt.NDArray[np.float64]) -> Evaluated:
     """Evaluate `records` (shape (n,), dtype `record_dtype()`) with `fitted`, a table of `coefficients_for`.
 
-    Fills the records' lookup of the architecture.
+    Fills the records' lookup of the architecture. Raises ValueError for a table of other architectures.
     """
-    records["architecture_index"] = architecture_codes(records, known_architectures())
+    known = known_architectures()
+    if fitted.shape[0] != len(known):
+        raise ValueError(f"{fitted.shape[0]} architectures in the table, {len(known)} known")
+    records["architecture_index"] = architecture_codes(records, known)
     return evaluate_coded(records, fitted)
 
 

@@ -14,7 +14,7 @@ from kernels.hostcost import request_us
 from kernels.units import NS_PER_US
 from sweep.estimation.price import Estimate
 from sweep.estimation.rules import Deployment
-from sweep.evaluation import evaluate
+from sweep.evaluation import evaluate_coded
 from sweep.fields import by_key
 from sweep.fields.engine import ENGINES
 from sweep.fields.workload import LOADS
@@ -119,8 +119,9 @@ class Simulator:
         """Requests/s that the fleet serves with as much in flight as memory holds, by the closed form."""
         full = self.record.copy()
         full["load"] = LOADS.index("saturation")
-        table = np.broadcast_to(self.coefficients, (1, len(ENGINES), *self.coefficients.shape)).copy()
-        served_per_s = evaluate(full, table).results["requests_per_s"][0]
+        full["architecture_index"] = 0.0
+        table = np.broadcast_to(self.coefficients, (1, 1, len(ENGINES), *self.coefficients.shape)).copy()
+        served_per_s = evaluate_coded(full, table).results["requests_per_s"][0]
         return float(served_per_s) * int(self.setting("instances"))
 
     def at(self, rate_per_s: float) -> LoadPoint:

@@ -9,6 +9,7 @@ import numpy as np
 from kernels.coefficients import roofline_coefficients
 from kernels.layout import DERIVED
 from kernels.resolve import resolve
+from sweep.catalog.engine_layer import known_architectures
 from sweep.catalog.hardware import hardware
 from sweep.records import default_records, set_values
 
@@ -55,6 +56,7 @@ def record(hardware_name: str = "h100_sxm", **values: object) -> Any:
     records = default_records(1)
     set_values(records[0], {**hardware(hardware_name).fields, **values})
     records["hardware_index"] = 0
+    records["architecture_index"] = 0
     return records
 
 
@@ -66,5 +68,6 @@ def derived(records: Any) -> Any:
 
 
 def roofline() -> Any:
-    """Ideal coefficients for one accelerator and all engines: (1, 4, N_OPS, N_COEF)."""
-    return np.broadcast_to(roofline_coefficients(), (1, 4, *roofline_coefficients().shape)).copy()
+    """Ideal coefficients for every architecture, one accelerator and all engines: (n, 1, 4, N_OPS, N_COEF)."""
+    one = roofline_coefficients()
+    return np.broadcast_to(one, (len(known_architectures()), 1, 4, *one.shape)).copy()

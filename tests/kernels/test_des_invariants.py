@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernels.des_layout import FINISHED, REJECTED
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.deployment import deployment
@@ -21,7 +21,7 @@ def engine():
     record = default_records(1)
     set_values(record[0], row_values({"model": "llama_3_1_8b", "hardware": "h100_sxm", "tp": 1}))
     table = coefficients_for("roofline")
-    c = np.ascontiguousarray(table[int(record[0]["hardware_index"]), int(record[0]["engine"])])
+    c = coefficients_of(table, record)
     return deployment(record, c)
 
 

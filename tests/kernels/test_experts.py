@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.experts import coverage_at, rank_imbalance, touched_experts, zipf_distinct
+from kernels.coefficients import HOST_ROUTING_VARIANCE, OP_HOST, roofline_coefficients
+from kernels.experts import coverage_at, gamma_distinct, rank_imbalance, touched_experts, zipf_distinct
 from tests.kernels.deployments import MOE, derived, record
 
 
@@ -31,9 +32,28 @@ def test_skewed_routing_matches_the_exact_sum(tokens, k, n, s):
 
 
 def test_skew_touches_fewer_experts():
-    even = touched_experts(64.0, record(**MOE)[0])
-    skewed = touched_experts(64.0, record(**MOE, moe_routing_skew=1.0)[0])
+    c = roofline_coefficients()
+    even = touched_experts(64.0, record(**MOE)[0], c)
+    skewed = touched_experts(64.0, record(**MOE, moe_routing_skew=1.0)[0], c)
     assert skewed < 0.8 * even
+
+
+@pytest.mark.parametrize("variance", [0.2, 1.0, 2.0])
+def test_a_spread_of_popularity_matches_draws_of_it(variance):
+    experts, k, tokens = 256, 8, 64
+    popularity = np.random.default_rng(1).gamma(1.0 / variance, variance, 200_000)
+    x = -(tokens - 1) * np.log(1 - k / experts)
+    drawn = experts * (1 - (1 - k / experts) * np.exp(-popularity * x).mean())
+    assert gamma_distinct(float(tokens), float(k), float(experts), variance) == pytest.approx(drawn, rel=0.01)
+
+
+def test_a_given_skew_replaces_the_fitted_spread_and_one_token_touches_its_own_experts():
+    c = roofline_coefficients()
+    c[OP_HOST, HOST_ROUTING_VARIANCE] = 2.0
+    auto, even = record(**MOE)[0], record(**MOE, moe_routing_skew=0.0)[0]
+    assert touched_experts(64.0, auto, c) < 0.8 * touched_experts(64.0, even, c)
+    assert touched_experts(64.0, even, c) == touched_experts(64.0, even, roofline_coefficients())
+    assert touched_experts(1.0, auto, c) == pytest.approx(auto["experts_per_token"])
 
 
 def test_coverage_is_flat_outside_its_points_and_linear_in_log_tokens():
