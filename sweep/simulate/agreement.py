@@ -17,7 +17,7 @@ import polars as pl
 
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 
@@ -104,7 +104,7 @@ def compare(n: int, seed: int = 0) -> pl.DataFrame:
     table = coefficients_for("fitted")
     rows = []
     for k, (row, record, closed) in enumerate(random_deployments(n, seed)):
-        fitted = table[int(record[0]["hardware_index"]), int(record[0]["engine"])]
+        fitted = coefficients_of(table, record)
         simulated = simulate_deployment(deployment(record, fitted), seed + k)
         out = {**row, "mixed_share": float(closed["mixed_share"]), "resident": float(closed["resident"])}
         for name in FIGURES:
