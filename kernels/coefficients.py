@@ -103,7 +103,7 @@ at which weights stream at half speed; overhead that grows to its full size with
 """Engine layer, row OP_HOST: multiplier on device time of steps with prefill; host us per step, per running sequence,
 per layer, per prompt in the step, per prompt token; us per request before its prefill, and per concurrent request that
 the server streams meanwhile; relative variance of the experts' popularity (0: even routing).
-Row OP_SCALE multiplies communication and element-wise parts of a step (columns kernels.layout.PART_*)."""
+Row OP_SCALE multiplies each part of a step (columns kernels.layout.PART_*)."""
 
 
 def roofline_coefficients() -> np.ndarray:

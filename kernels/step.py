@@ -555,9 +555,9 @@ def step_model(
         crosses = 1.0 if p.tp * p.attention_dp * p.pp > domain_gpus(p) else 0.0
         pp_comm = hops(p) * point_to_point_us(hidden_bytes / p.tp, crosses, p, c)
 
-    parts[PART_GEMM] = scale * (gemm + head_gemm)
-    parts[PART_ATTENTION] = scale * attention
-    parts[PART_MOE] = scale * moe
+    parts[PART_GEMM] = scale * (gemm + head_gemm) * c[OP_SCALE, PART_GEMM]
+    parts[PART_ATTENTION] = scale * attention * c[OP_SCALE, PART_ATTENTION]
+    parts[PART_MOE] = scale * moe * c[OP_SCALE, PART_MOE]
     parts[PART_OTHER] = scale * (other + head_other) * c[OP_SCALE, PART_OTHER]
     parts[PART_TP_COMM] = (tp_comm + head_comm) * c[OP_SCALE, PART_TP_COMM]
     parts[PART_EP_COMM] = ep_comm * c[OP_SCALE, PART_EP_COMM]

@@ -12,6 +12,7 @@ from kernels.coefficients import (
     HOST_REQUEST_US,
     HOST_SEQUENCE_US,
     HOST_STEP_US,
+    HOST_STREAM_US,
     OP_HOST,
     OP_SCALE,
 )
@@ -63,5 +64,5 @@ def scaled_coefficients(coefficients: Floats, ttft: float, tpot: float) -> Float
     scaled = coefficients.copy()
     scaled[OP_SCALE] *= tpot
     scaled[OP_HOST, [HOST_STEP_US, HOST_SEQUENCE_US, HOST_LAYER_US]] *= tpot
-    scaled[OP_HOST, [HOST_PROMPT_US, HOST_PROMPT_TOKEN_US, HOST_REQUEST_US]] *= ttft
+    scaled[OP_HOST, [HOST_PROMPT_US, HOST_PROMPT_TOKEN_US, HOST_REQUEST_US, HOST_STREAM_US]] *= ttft
     return scaled
