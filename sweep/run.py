@@ -31,6 +31,7 @@ from sweep.parts import parquet_bytes, sound_parts, write_atomic
 from sweep.progress import progress
 from sweep.saved import FILE as CONFIG
 from sweep.saved import dumped, loaded
+from sweep.scenarios import shown_name
 from sweep.tables import print_best, told_instead
 
 PARTS = "parts"
@@ -134,7 +135,7 @@ def start(grid: Grid) -> Run:
 
 
 def _new_folder(name: str) -> Path:
-    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{name}"
+    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{shown_name(name)}"
     candidates = (Path("results") / f"{stem}{suffix}" for suffix in ("", *(f"-{i}" for i in range(2, 1000))))
     return next(folder for folder in candidates if not folder.exists())
 
@@ -143,7 +144,7 @@ def reopen(folder: Path) -> Run:
     """The run whose configuration a results directory holds."""
     file = folder / CONFIG
     if not file.is_file():
-        raise UserError("is not a results directory: it has no config.yaml", field="resume", value=folder)
+        raise UserError("is not a results directory: it has no config.yaml", field="DIR", value=folder)
     grid, document = loaded(file.read_bytes(), str(file))
     (folder / PARTS).mkdir(exist_ok=True)
     run = Run(folder, grid, int(document["block_rows"]))

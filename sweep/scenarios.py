@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from sweep.axes import FASTEST, Grid
+from sweep.axes import FASTEST, Axis, Grid
 from sweep.frontier import COST, FRONTIERS, SCENARIO
+
+
+def shown_name(grid: str) -> str:
+    """What a run is called: its preset, or plainly a sweep."""
+    return "sweep" if grid == "none" else grid
 
 
 def scenario_columns(grid: Grid) -> list[str]:
@@ -22,28 +27,26 @@ def scenario_columns(grid: Grid) -> list[str]:
 
 
 def design_columns(grid: Grid) -> list[str]:
-    """Label columns of the design and its load that were swept, in the order of the axes."""
+    """Label columns of the design and its load, in the order of the axes: accelerator, precision, shape, load, and what was swept.
+
+    A swept group shows its choices' names, not the fields that they spread to; a group of which single fields were swept
+    shows those instead of its own name.
+    """
     scenario = scenario_columns(grid)
-    shown = ["hardware", "precision", "parallelism", "concurrency"]
-    swept = [x.name for axis in grid.axes for x in axis.labels if len(set(x.values)) > 1]
-    spread = {
-        "linear_dtype",
-        "expert_dtype",
-        "kv_cache_dtype",
-        "tp",
-        "attention_dp",
-        "pp",
-        "moe_tp",
-        "moe_ep",
-        "isl",
-        "osl",
-    }
-    groups = {axis.name for axis in grid.axes if axis.radix > 1}
-    if not {"precision", "parallelism"} & groups:
-        spread = set()
-    return [
-        c for c in dict.fromkeys([*shown[:3], *swept, "concurrency"]) if c not in scenario and c not in spread
-    ]
+    by_field = [axis for axis in grid.axes if axis.radix > 1 and "." in axis.name]
+    shown = ["hardware", *(g for g in ("precision", "parallelism") if not _spread_by_hand(g, grid, by_field))]
+    swept: list[str] = []
+    for axis in grid.axes:
+        if axis.radix > 1:
+            names = [label.name for label in axis.labels if len(set(label.values)) > 1]
+            swept += [n for n in names if n == axis.name or n in axis.name.split("+") or axis in by_field]
+    return [c for c in dict.fromkeys([*shown, *swept, "concurrency"]) if c not in scenario]
+
+
+def _spread_by_hand(group: str, grid: Grid, by_field: list[Axis]) -> bool:
+    """Whether single fields of a group were swept and the group itself was not."""
+    own = any(axis.name == group and axis.radix > 1 for axis in grid.axes)
+    return not own and any(axis.name.startswith(f"{group}.") for axis in by_field)
 
 
 def scenarios(frame: pl.DataFrame, columns: list[str]) -> Iterator[tuple[str, pl.DataFrame]]:

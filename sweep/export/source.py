@@ -47,7 +47,7 @@ def of_results(folder: Path, row: int | None) -> Chosen:
         return of_row(grid, row)
     file = folder / FRONTIER
     if not file.is_file():
-        raise UserError("the run is not finished; --row N picks any row", field="export", value=folder)
+        raise UserError("the run is not finished; --row N picks any row", field="DIR", value=folder)
     best = pl.read_parquet(file).filter(pl.col("cheapest_in_slo")).sort(COST, "row")
     if best.is_empty():
         raise UserError(

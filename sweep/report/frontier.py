@@ -14,7 +14,7 @@ from sweep.frontier import COST
 from sweep.grid_columns import column_values
 from sweep.report.page import page, source, table
 from sweep.results import BY_NAME, title
-from sweep.scenarios import accelerators_by_merit, design_columns, scenario_columns
+from sweep.scenarios import accelerators_by_merit, design_columns, scenario_columns, shown_name
 from sweep.stacks import MEMORY, STEP
 from sweep.tables import best_deployments, cell, head
 
@@ -96,7 +96,7 @@ def report_html(
     best = f"<h2>Cheapest deployments that meet the SLO</h2>\n{_best(frontier, grid)}"
     all_or_some = _which(shown, counts)
     body = f"{_summary(grid, counts)}\n{all_or_some}\n{source('frontier.html')}\n{best}"
-    return page(f"servesweep: {grid.name}", body, data, ("common.js", "chart.js", "frontier.js"))
+    return page(f"servesweep: {shown_name(grid.name)}", body, data, ("common.js", "chart.js", "frontier.js"))
 
 
 def _price(frame: pl.DataFrame, grid: Grid) -> pl.Series:

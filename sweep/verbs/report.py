@@ -21,7 +21,9 @@ def main(argv: Sequence[str]) -> int:
         print(HELP, end="")
         return 0
     if len(argv) != 1:
-        raise UserError("takes one results directory", field="report", value=" ".join(argv) or None)
+        raise UserError(
+            "which results directory? servesweep report DIR" if not argv else "takes one results directory"
+        )
     from sweep.run import redraw
 
     for file in redraw(Path(argv[0])):

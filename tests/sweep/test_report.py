@@ -18,6 +18,7 @@ from sweep.hydra_sweeper import compose_grid
 from sweep.plots import Pair, pareto_png
 from sweep.report.frontier import report_html
 from sweep.run import Run, evaluate, finish, frontier_frame, redraw, start
+from sweep.scenarios import design_columns
 from sweep.tables import best_deployments, text
 
 OVERRIDES = (
@@ -154,3 +155,20 @@ def test_the_table_holds_the_cheapest_of_each_accelerator_that_meets_the_slo(
 )
 def test_figures_read_well(value: object, expected: str) -> None:
     assert text(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "shown"),
+    [
+        ("parallelism=tp1,tp2", ["hardware", "precision", "parallelism", "concurrency"]),
+        ("precision=checkpoint,fp8 parallelism.tp=1,2", ["hardware", "precision", "tp", "concurrency"]),
+        (
+            "parallelism=tp1,tp2 precision.kv_cache_dtype=fp8,bfloat16",
+            ["hardware", "parallelism", "kv_cache_dtype", "concurrency"],
+        ),
+        ("engine=vllm,sglang", ["hardware", "precision", "parallelism", "engine", "concurrency"]),
+    ],
+)
+def test_a_deployment_is_told_by_what_was_swept(overrides: str, shown: list[str]) -> None:
+    grid = compose_grid(["model=llama_3_1_8b", "hardware=h100_sxm", *overrides.split()])
+    assert design_columns(grid) == shown
