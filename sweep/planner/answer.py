@@ -90,6 +90,8 @@ def order(plan: Plan, smallest: bool) -> tuple[float, float]:
 def _refuse(search: Search, candidates: Candidates, demand: Demand, limits: Limits) -> None:
     free = replace(demand, max_gpus=math.inf, budget_usd_per_hour=math.inf)
     small, cheap = search.plans(free, smallest=True), search.plans(free, smallest=False)
+    if search.question.setting("objective") == "cheapest" and cheap:
+        small = [plan for plan in small if math.isfinite(plan.usd_per_hour)]
     told = why(candidates, search.capacity, limits, bool(small))
     if told is None:
         told = limits_miss(demand, cheap[0] if cheap else None, small[0] if small else None, candidates)

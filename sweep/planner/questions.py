@@ -5,29 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import NormalDist
 
 import numpy as np
 
-from kernels.dtypes import NAMES as FORMATS
-from kernels.layout import DERIVED
-from kernels.resolve import resolve
-from sweep.catalog.fitted import OPS, operator_row
+from sweep.catalog.engine_layer import Interval, interval
 from sweep.fields.engine import ENGINES
 from sweep.planner.candidates import Candidates
-from sweep.planner.demand import Demand, Limits
+from sweep.planner.demand import LATENCIES, Demand, Limits
 from sweep.planner.designs import Costs, Design, changed, costs_of
+from sweep.planner.plans import Role
 
 SWING = 0.2
 """How far the tornado moves each input, as a share of its value."""
 DRAFT_TOKENS = 3.0
 """Speculation depth that is asked about where the run has none."""
-MEDIAN_OF_NORMAL = 0.6745
-"""Median of |x| of a standard normal variable: turns a median absolute error into a deviation."""
 TOLD_APART = 0.9
 LOADS = np.geomspace(1.0 / 16.0, 16.0, 65)
 """Loads at which the winner is asked for, as shares of the planned one."""
 FLICKER = 0.05
+SHORTEST = 3
+"""Consecutive loads at which a design must win to be told: 1.3 times the load from end to end."""
+ESTIMATE = "latencies, p10 to p90"
+"""Name of the swing that comes from the estimate's own interval."""
 
 TFLOPS = ("tflops_fp32", "tflops_bf16", "tflops_fp8", "tflops_int8", "tflops_fp4")
 
@@ -95,7 +96,27 @@ def tornado(candidates: Candidates, designs: list[Design], demand: Demand, limit
             for factor in (1.0 - SWING, 1.0 + SWING)
         ]
         swings.append(Swing(name, ends[0][0], ends[1][0], ends[0][1], ends[1][1]))
+    swings.append(_swing_of_error(candidates, designs, demand, limits))
     return sorted(swings, key=lambda s: -s.width)
+
+
+def _swing_of_error(candidates: Candidates, designs: list[Design], demand: Demand, limits: Limits) -> Swing:
+    """The winner's cost where its latencies are really at the p10 or the p90 of their estimate, the others as estimated.
+
+    A fleet whose every latency is f times as long carries the load r within limits x as the estimated one does f r
+    within x / f: the same fleet on a clock that is f times as fast.
+    """
+    error = math.exp(design_error(candidates, designs[0]) * NormalDist().inv_cdf(0.9))
+    others = costs_of(candidates, designs, limits)
+    usd = [others.usd_per_hour(design, demand) for design in designs[1:]]
+    ends = []
+    for factor in (1.0 / error, error):
+        tighter = replace(limits, **{name: getattr(limits, name) / factor for name in LATENCIES})
+        own = costs_of(candidates, designs[:1], tighter)
+        longer = demand.times(factor) if demand.by_rate else demand
+        whole = own.usd_per_hour(designs[0], longer)
+        ends.append((own.usd_per_hour(designs[0], longer, whole=False), int(np.argmin([whole, *usd]))))
+    return Swing(ESTIMATE, ends[0][0], ends[1][0], ends[0][1], ends[1][1])
 
 
 def _winner(
@@ -182,15 +203,20 @@ class Stretch:
 def by_load(costs: Costs, designs: list[Design], demand: Demand) -> list[Stretch]:
     """Which design wins at which load, from 1/16 to 16 times the planned one.
 
-    Whole replicas make winners flicker: a design keeps its stretch until another is cheaper by more than 5 %.
+    Whole replicas make winners flicker: a design keeps its stretch until another is cheaper by more than 5 % at three
+    loads in a row.
     """
-    stretches: list[Stretch] = []
+    winners: list[int] = []
     for share in LOADS:
         asked = demand.times(float(share))
         usd = [costs.usd_per_hour(design, asked) for design in designs]
-        winner, load = int(np.argmin(usd)), asked.planned
-        if stretches and usd[stretches[-1].design] * (1.0 - FLICKER) <= usd[winner]:
-            winner = stretches[-1].design
+        best = int(np.argmin(usd))
+        if winners and usd[winners[-1]] * (1.0 - FLICKER) <= usd[best]:
+            best = winners[-1]
+        winners.append(best)
+    stretches: list[Stretch] = []
+    for winner, share in zip(steadied(winners), LOADS, strict=True):
+        load = demand.times(float(share)).planned
         if stretches and stretches[-1].design == winner:
             stretches[-1] = replace(stretches[-1], high=load)
         else:
@@ -198,18 +224,38 @@ def by_load(costs: Costs, designs: list[Design], demand: Demand) -> list[Stretch
     return stretches
 
 
-def speed_error(candidates: Candidates, row: int) -> float:
-    """Standard deviation of ln(speed) of a deployment: held-out errors of the operators that decide it, the GEMM of its
-    number format and decode attention, as fitted for its accelerator and engine (wider where inherited)."""
+def steadied(winners: list[int]) -> list[int]:
+    """Winners by load without those that win at fewer than `SHORTEST` loads in a row: the winner before them stays."""
+    runs = [(design, len(list(same))) for design, same in groupby(winners)]
+    out: list[int] = []
+    for design, n in runs:
+        stays = n >= SHORTEST or not out
+        out += [design if stays else out[-1]] * n
+    return out
+
+
+def speed_error(candidates: Candidates, row: int, role: Role = "replica") -> float:
+    """Standard deviation of ln(speed) of a deployment, from the interval of its estimate: half of p10 to p90 in ln, over 1.28.
+
+    Prefill workers are as fast as their TTFT, the others as their TPOT.
+    """
+    found = estimate_interval(candidates, row)
+    low, high = (found.ttft_p10, found.ttft_p90) if role == "prefill" else (found.tpot_p10, found.tpot_p90)
+    return math.log(high / low) / (2.0 * NormalDist().inv_cdf(0.9))
+
+
+def estimate_interval(candidates: Candidates, row: int) -> Interval:
+    """The interval of a deployment's estimate, from held-out residuals of its model, accelerator and engine."""
     record = candidates.records[row]
-    derived = np.zeros(1, DERIVED)
-    resolve(record, derived[0])
     hardware = candidates.hardware[int(record["hardware_index"])]
-    engine = ENGINES[int(record["engine"])]
-    gemm = f"gemm_{FORMATS[int(derived[0]['mlp_dtype'])]}"
-    ops = (gemm if gemm in OPS else "gemm_bf16", "decode_gqa")
-    errors = [operator_row(hardware, engine, op)[1].error for op in ops]
-    return float(np.mean(errors)) / MEDIAN_OF_NORMAL
+    return interval(str(candidates.labels["model"][row]), hardware, ENGINES[int(record["engine"])])
+
+
+def design_error(candidates: Candidates, design: Design) -> float:
+    """The error of a design: the mean of its parts', which one engine and one accelerator share."""
+    roles: list[Role] = ["prefill", "decode"] if design.kind == "split" else ["replica" for _ in design.rows]
+    errors = [speed_error(candidates, row, role) for row, role in zip(design.rows, roles, strict=True)]
+    return float(np.mean(errors))
 
 
 def chance_of_first(
@@ -226,5 +272,5 @@ def chance_of_first(
     kinds = [candidates.records["hardware_index"][design.rows[0]] for design in (first, second)]
     if kinds[0] == kinds[1] and first.kind == second.kind:
         return 1.0 if gap > 0.0 else 0.5
-    errors = [speed_error(candidates, design.rows[0]) for design in (first, second)]
+    errors = [design_error(candidates, design) for design in (first, second)]
     return NormalDist().cdf(gap / math.hypot(*errors))

@@ -50,14 +50,19 @@ def answer_lines(answer: Answer, winner: Plan, smallest: Plan, cheapest: Plan) -
         f"answer   {plan_name(winner, answer.question.candidates)}",
         f"         {winner.gpus:,} GPUs{cost}"
         + (f"; ${row['usd_per_m_total']:.3g} per M tokens at the planned load" if "/h" in cost else ""),
-        f"         {winner.utilization:.0%} utilized at the planned load, sustains {winner.capacity_per_s:,.3g} requests/s"
+        f"         {winner.utilization:.0%} utilized at the planned load, sustains {figure(winner.capacity_per_s)} requests/s"
         f" with every replica ({winner.headroom:+.0%})",
     ]
     for word, other in (("smallest", smallest), ("cheapest", cheapest)):
         better = other.gpus < winner.gpus if word == "smallest" else other.usd_per_hour < winner.usd_per_hour
         if better:
             name = plan_name(other, answer.question.candidates)
-            lines.append(f"{word} {name}: {other.gpus:,} GPUs, {money(other.usd_per_hour)}/h")
+            cost = (
+                f"{money(other.usd_per_hour)}/h"
+                if math.isfinite(other.usd_per_hour)
+                else "no price in this book"
+            )
+            lines.append(f"{word} {name}: {other.gpus:,} GPUs, {cost}")
     return lines
 
 
@@ -110,6 +115,11 @@ def _nearest_stretches(found: Insights, planned: float) -> list[Any]:
     )
     first = max(0, min(here - MOST_STRETCHES // 2, len(stretches) - MOST_STRETCHES))
     return stretches[first : first + MOST_STRETCHES]
+
+
+def figure(value: float) -> str:
+    """Three digits, no exponent: `46.6`, `2,684`."""
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def money(usd: float, digits: int = 2) -> str:
@@ -168,5 +178,5 @@ def cell(column: str, value: Any) -> str:
     if column == "usd_per_hour":
         return f"{value:,.2f}"
     if isinstance(value, float):
-        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return figure(value)
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -71,7 +71,9 @@ def verified(plans: Sequence[Plan], answer: Answer, load_of: LoadOf | None = Non
     if not good:
         raise NoAnswer(_refusal(checked[0], candidates, demand))
     smallest = answer.question.setting("objective") == "smallest"
-    return sorted(good, key=lambda v: order(v.plan, smallest))
+    good.sort(key=lambda v: order(v.plan, smallest))
+    # A mix is worth its two types only where it beats every fleet of one.
+    return [v for k, v in enumerate(good) if k == 0 or v.plan.kind != "mixed"]
 
 
 def _grown_until_it_holds(plan: Plan, answer: Answer, load_of: LoadOf) -> Verified:

@@ -46,7 +46,7 @@ def test_json_alone_is_on_stdout_and_its_answer_is_verified(tmp_path, capsys):
     assert told["answer"]["simulated"] is True
     assert told["answer"] == told["plans"][0]
     assert told["smallest"]["gpus"] <= told["answer"]["gpus"]
-    assert len(told["sensitivity"]) == 10
+    assert len(told["sensitivity"]) == 11
     assert 0.5 <= told["chance_that_the_winner_is_cheaper"] <= 1.0
 
 

@@ -218,3 +218,12 @@ def test_a_fleet_that_exists_sustains_what_its_working_replicas_carry(asked, cap
     frame = sustained_frame(replace(asked, grid=replace(asked.grid, settings=settings)))
     best = np.argmax(capacity.rate_per_s / (asked.candidates.workers * asked.candidates.usd_per_gpu_hour))
     assert frame["requests_per_s"][0] == pytest.approx(4 * capacity.rate_per_s[best])
+
+
+def test_too_few_gpus_is_told_of_fleets_with_a_price() -> None:
+    lines = ["model=llama_3_1_8b", "hardware=h100_sxm,gb300", "precision=checkpoint", "parallelism=tp1"]
+    with pytest.raises(
+        NoAnswer, match=r"too few GPUs: the smallest fleet takes \d+ GPUs \(\d+ x h100_sxm"
+    ) as told:
+        answered(question([*lines, "demand.request_rate=100", "demand.max_gpus=6", "demand.mixed=false"]))
+    assert "inf" not in str(told.value)

@@ -103,3 +103,13 @@ def test_requests_in_flight_are_simulated_as_a_closed_loop(answer):
     point = Fleet(answer.plans[0], question, 5_000.0).load_at(answer.plans[0].rate_per_s)
     assert point.deepest_queue <= 40 and point.n_unfinished == 0
     assert point.achieved_per_s * point.latency_ms["e2e_mean"] / 1e3 == pytest.approx(40.0, rel=0.1)
+
+
+def test_a_mix_that_the_simulator_made_dearer_than_one_type_is_not_listed() -> None:
+    found = answered(question([line for line in SMALL if line != "demand.mixed=false"]))
+    first = next(plan for plan in found.plans if plan.kind == "replicas")
+    mix = replace(first, kind="mixed", usd_per_hour=first.usd_per_hour * 0.99)
+    dearer = replace(mix, usd_per_hour=first.usd_per_hour * 1.01)
+    always = lambda plan: point(True)  # noqa: E731
+    assert [v.plan.kind for v in verified([mix, first], found, always)] == ["mixed", "replicas"]
+    assert [v.plan.kind for v in verified([dearer, first], found, always)] == ["replicas"]
