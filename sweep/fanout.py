@@ -46,10 +46,11 @@ def simulate_row(
 ) -> dict[str, Any]:
     """Simulate one row, traffic and fleet as `shape` says; a row that the simulator does not take says why."""
     from sweep.fields import record_dtype
-    from sweep.simulate.deployment import PLAIN, deployment, simulate_deployment
+    from sweep.simulate.deployment import PLAIN, simulate_deployment
+    from sweep.simulate.pools import twin
 
     try:
-        one = deployment(record.view(record_dtype()), coefficients)
+        one = twin(record.view(record_dtype()), coefficients)
         return simulate_deployment(one, seed, PLAIN if shape is None else shape)
     except UserError as error:
         return {"why": error.message}

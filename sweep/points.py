@@ -266,13 +266,17 @@ OUT_COLUMNS = (
 
 
 def price_points(
-    frame: pl.DataFrame, fidelity: str = "fitted", anchors: PointCorrector | None = None
+    frame: pl.DataFrame,
+    fidelity: str = "fitted",
+    anchors: PointCorrector | None = None,
+    simulated: PointSimulator | None = None,
 ) -> pl.DataFrame:
     """Estimates for a table of deployments (columns of the design's section 9), one output row per input row.
 
     A row with an impossible value has status `invalid` and its reason; one that cannot run `infeasible`. A start-up
     log asks for the memory account alone: its rows are `ok` with the verdict as reason, and no latency where it is no.
-    `anchors` (sweep.anchors) scales what measured points of a row's regime say something about.
+    `anchors` (sweep.anchors) scales what measured points of a row's regime say something about. `simulated`
+    (sweep.simulate.points) answers rows request by request instead and adds percentiles.
     """
     if fidelity == "anchored" and anchors is None:
         raise UserError("needs measured points: --anchor-store", field="fidelity", value=fidelity)
@@ -289,6 +293,8 @@ def price_points(
     places = [
         None if error else _place(row) for error, row in zip(errors, frame.iter_rows(named=True), strict=True)
     ]
+    runs = (results["reason"] == OK) & ~invalid & (not log)
+    further = simulated(records, evaluated, fitted, runs) if simulated else {}
     weights = anchors.correct(places, records, evaluated) if anchors else None
     reason_codes = results["reason"].astype(int)
     reasons = [error or REASONS[code] for error, code in zip(errors, reason_codes, strict=True)]
@@ -303,7 +309,20 @@ def price_points(
     columns["over_ceiling"] = np.where(invalid, False, results["over_ceiling"] > 0)
     bound = results["bound"]
     columns["bound"] = [None if np.isnan(b) else BOUND_NAMES[int(b)] for b in bound]
-    return pl.DataFrame(columns)
+    return pl.DataFrame(columns | dict(further))
+
+
+class PointSimulator(Protocol):
+    """What `sweep.simulate.points` gives: answers the marked rows in place, returns further columns."""
+
+    def __call__(
+        self,
+        records: npt.NDArray[Any],
+        evaluated: Evaluated,
+        fitted: npt.NDArray[np.float64],
+        rows: npt.NDArray[np.bool_],
+        /,
+    ) -> Mapping[str, list[Any]]: ...
 
 
 class PointCorrector(Protocol):
@@ -348,12 +367,18 @@ def _intervals(
     return {**columns, "evidence": evidence}
 
 
-def run(source: Path, target: Path, fidelity: str = "fitted", anchors: PointCorrector | None = None) -> int:
+def run(
+    source: Path,
+    target: Path,
+    fidelity: str = "fitted",
+    anchors: PointCorrector | None = None,
+    simulated: PointSimulator | None = None,
+) -> int:
     """The verb: exit status 0, or 2 (by `UserError`) where no row could be priced."""
     frame = read_table(source)
     if frame.height == 0:
         raise UserError("has no rows", file=str(source))
-    out = price_points(frame, fidelity, anchors)
+    out = price_points(frame, fidelity, anchors, simulated)
     if (out["status"] == "invalid").all():
         raise UserError(f"no row could be priced; the first: {out['reason'][0]}", file=str(source))
     write_table(out, target)

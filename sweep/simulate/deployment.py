@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,20 @@ ROUTES = {"round_robin": ROUTE_RR, "random": ROUTE_RAND, "prefix_aware": ROUTE_P
 """Policies of `des.routing`."""
 
 
+class Twin(Protocol):
+    """What a simulation of a deployment needs: `engines` of one unit, `ranks` such units and `gpus` in the deployment."""
+
+    @property
+    def coefficients(self) -> NDArray[np.float64]: ...
+    @property
+    def p(self) -> Any: ...
+    @property
+    def ranks(self) -> float: ...
+    @property
+    def gpus(self) -> float: ...
+    def engines(self, copies: int) -> list[Instance]: ...
+
+
 @dataclass(frozen=True)
 class Deployment:
     """A legal deployment: input and derived records and coefficients of its accelerator and engine."""
@@ -100,6 +114,15 @@ class Deployment:
     def ranks(self) -> float:
         """Attention-DP ranks, each an engine of its own."""
         return float(self.p["attention_dp"])
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of the whole deployment."""
+        return float(self.d["gpus"])
+
+    def engines(self, copies: int) -> list[Instance]:
+        """`copies` alike ranks."""
+        return [self.instance() for _ in range(copies)]
 
     @property
     def kv_tokens(self) -> float:
@@ -158,11 +181,11 @@ def deployment(record: NDArray[Any], coefficients: NDArray[np.float64]) -> Deplo
     if reason != OK:
         raise UserError(TEXT[reason])
     if own[0]["disaggregate"] > 0:
-        raise UserError("deployments with split pools are simulated by servesweep simulate")
+        raise UserError("its prefill and decode are split: sweep.simulate.pools")
     return Deployment(own, derived, np.ascontiguousarray(coefficients))
 
 
-def client_traffic(one: Deployment, seed: int = 0, shape: Shape = PLAIN) -> tuple[Traffic, int]:
+def client_traffic(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> tuple[Traffic, int]:
     """Requests that one rank of every instance gets together, and how many clients send them (0: a rate is offered)."""
     p = one.p
     mean_isl = max(1.0, float(p["isl"]) * 0.5 * (1.0 + float(p["length_range"])))
@@ -203,11 +226,11 @@ def client_traffic(one: Deployment, seed: int = 0, shape: Shape = PLAIN) -> tupl
 
 
 def run(
-    one: Deployment, requests: Requests, clients: int, seed: int = 0, replicas: int = 1, policy: int = 0
+    one: Twin, requests: Requests, clients: int, seed: int = 0, replicas: int = 1, policy: int = 0
 ) -> Outcome:
-    """Simulate `replicas` ranks; `clients` > 0 is a closed loop over all of them."""
+    """Simulate `replicas` units (ranks; whole deployments with split pools); `clients` > 0 is a closed loop over all."""
     options = RunOptions(policy=policy, closed_loop=clients, seed=seed)
-    return simulate([one.instance() for _ in range(replicas)], requests, options)
+    return simulate(one.engines(replicas), requests, options)
 
 
 def served(outcome: Outcome) -> Served:
@@ -226,7 +249,7 @@ def served(outcome: Outcome) -> Served:
     )
 
 
-def simulate_deployment(one: Deployment, seed: int = 0, shape: Shape = PLAIN) -> dict[str, float]:
+def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[str, float]:
     """Figures of one deployment under its own load, in the closed form's units and definitions.
 
     With several instances, as many deployments under as many times the load behind a router; rates are per deployment.
@@ -263,12 +286,12 @@ def simulate_deployment(one: Deployment, seed: int = 0, shape: Shape = PLAIN) ->
         o[0],
     )
     host_ms = float(o[0]["ttft_ms"]) - mean["ttft_mean"]
-    gpus = float(one.d["gpus"])
     out = {name: float(o[0][name]) for name in ("ttft_ms", "tpot_ms", "e2e_ms")}
     out |= {f"ttft_p{q}_ms": mean[f"ttft_p{q}"] + host_ms for q in (50, 90, 99)}
     out |= {f"tpot_p{q}_ms": mean[f"tpot_p{q}"] for q in (50, 90, 99) if f"tpot_p{q}" in mean}
+    out |= {f"e2e_p{q}_ms": mean[f"e2e_p{q}"] + host_ms for q in (50, 90, 99)}
     return out | {
-        "output_tok_s_per_gpu": point.output_tok_s * one.ranks / gpus / shape.instances,
+        "output_tok_s_per_gpu": point.output_tok_s * one.ranks / one.gpus / shape.instances,
         "requests_per_s": point.achieved_per_s * one.ranks / shape.instances,
         "requests": float(point.n_finished),
         "preemptions": float(outcome.world.inst["n_preempted"].sum()),

@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 
 from sweep.arguments import Parser
+from sweep.errors import UserError, nearest
+
+DRIVERS = ("closed_form", "des")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,17 +37,34 @@ def parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="measured points (file or folder): the nearest of a row's regime scale its estimate",
     )
+    p.add_argument(
+        "--driver",
+        default=DRIVERS[0],
+        metavar="|".join(DRIVERS),
+        help="closed_form (default), or des: each row's client request by request, with percentiles over requests",
+    )
     return p
 
 
 def main(argv: list[str]) -> int:
     arguments = parser().parse_args(argv)
-    from sweep.points import run
+    if arguments.driver not in DRIVERS:
+        raise UserError(
+            "not a driver",
+            field="--driver",
+            value=arguments.driver,
+            allowed=", ".join(DRIVERS),
+            near=nearest(arguments.driver, DRIVERS),
+        )
+    from sweep.points import PointSimulator, run
 
+    simulated: PointSimulator | None = None
+    if arguments.driver == "des":
+        from sweep.simulate.points import simulate_points as simulated
     store = arguments.anchor_store
     if store is None:
-        return run(arguments.source, arguments.target, arguments.fidelity or "fitted")
+        return run(arguments.source, arguments.target, arguments.fidelity or "fitted", None, simulated)
     from sweep.anchors.points import point_anchors
 
     fidelity = arguments.fidelity or "anchored"
-    return run(arguments.source, arguments.target, fidelity, point_anchors(store, fidelity))
+    return run(arguments.source, arguments.target, fidelity, point_anchors(store, fidelity), simulated)
