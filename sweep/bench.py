@@ -116,7 +116,7 @@ def simulation_figures() -> dict[str, float]:
 
 def _loop(n_requests: int) -> tuple[int, float]:
     """(engine steps, seconds of the event loop) of `n_requests` on the benchmark's deployment, the best of three."""
-    from sweep.fidelity import coefficients_for
+    from sweep.fidelity import coefficients_for, coefficients_of
     from sweep.points import row_values
     from sweep.records import default_records, set_values
     from sweep.simulate.deployment import deployment
@@ -126,7 +126,7 @@ def _loop(n_requests: int) -> tuple[int, float]:
 
     record = default_records(1)
     set_values(record[0], row_values(BENCH_DEPLOYMENT))
-    fitted = coefficients_for("fitted")[int(record[0]["hardware_index"]), int(record[0]["engine"])]
+    fitted = coefficients_of(coefficients_for("fitted"), record)
     isl, osl = (float(np.exp(mu + sigma * sigma / 2.0)) for mu, sigma in (BENCH_ISL, BENCH_OSL))
     traffic = Traffic(
         n_requests,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sweep.errors import UserError
 from sweep.evaluation import Evaluated
+from sweep.fidelity import coefficients_of
 from sweep.simulate.deployment import simulate_deployment
 from sweep.simulate.pools import twin
 
@@ -36,7 +37,7 @@ def simulate_points(
     }
 
     def simulated(i: int) -> dict[str, float] | str:
-        coefficients = fitted[int(records[i]["hardware_index"]), int(records[i]["engine"])]
+        coefficients = coefficients_of(fitted, records[i : i + 1])
         try:
             return simulate_deployment(twin(records[i : i + 1], coefficients))
         except UserError as error:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate import world
@@ -23,7 +23,7 @@ def engine():
     record = default_records(1)
     set_values(record[0], row_values({"model": "llama_3_1_8b", "hardware": "h100_sxm", "tp": 1}))
     table = coefficients_for("roofline")
-    return deployment(record, table[int(record[0]["hardware_index"]), int(record[0]["engine"])])
+    return deployment(record, coefficients_of(table, record))
 
 
 def one_by_one(inst):

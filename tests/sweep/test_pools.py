@@ -6,7 +6,7 @@ import pytest
 from kernels.des_layout import DECODE, PREFILL
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.simulate.deployment import Deployment, client_traffic, run, simulate_deployment
 from sweep.simulate.pools import split_deployment, twin
 from sweep.traces.synthetic import synthesize
@@ -15,8 +15,7 @@ from tests.deployments import record_of
 
 def split(**changes):
     record = record_of(**{"disaggregate": True, "length_range": 0.8, "concurrency": 32, **changes})
-    table = coefficients_for("fitted")
-    return record, table[int(record[0]["hardware_index"]), int(record[0]["engine"])]
+    return record, coefficients_of(coefficients_for("fitted"), record)
 
 
 def test_every_rank_of_both_pools_is_there_and_every_gpu_is_counted():

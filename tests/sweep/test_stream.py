@@ -5,7 +5,7 @@ import pytest
 
 from kernels.des_layout import FINISHED
 from sweep.errors import UserError
-from sweep.fidelity import coefficients_for
+from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.points import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.deployment import deployment
@@ -21,7 +21,7 @@ def one():
     record = default_records(1)
     set_values(record[0], row_values({"model": "llama_3_1_8b", "hardware": "h100_sxm"}))
     table = coefficients_for("roofline")
-    return deployment(record, table[int(record[0]["hardware_index"]), int(record[0]["engine"])])
+    return deployment(record, coefficients_of(table, record))
 
 
 def traffic(n, rate=40.0):
