@@ -20,20 +20,21 @@ Weights = Mapping[str, npt.NDArray[np.float64]]
 
 
 class GridIntervals:
-    """Intervals of one grid's rows: one entry per combination of model, accelerator and engine, gathered per block."""
+    """Intervals of one grid's rows: one entry per combination of model, accelerator, engine and split, gathered per block."""
 
     def __init__(self, grid: Grid) -> None:
         changed = any(key.startswith(CHANGED) for key in grid.given)
         fidelity = str(grid.settings["fidelity.level"])
         models = model_names(grid)
         found = [
-            interval_of("" if changed else model, hardware, engine, fidelity)
+            interval_of("" if changed else model, hardware, engine, fidelity, pooled)
             for model in models
             for hardware in grid.hardware
             for engine in ENGINES
+            for pooled in (False, True)
         ]
         self._grid = grid
-        self._shape = (len(models), len(grid.hardware), len(ENGINES))
+        self._shape = (len(models), len(grid.hardware), len(ENGINES), 2)
         self._factors = np.array([[f for _, f in factors_of(x)] for x in found], np.float32).T.copy()
         self._evidence = np.array([EVIDENCE_WORDS.index(x.support) for x in found])
         words = pl.Enum(list(EVIDENCE_WORDS))
@@ -66,9 +67,8 @@ class GridIntervals:
 
     def _combination(self, codes: Codes) -> npt.NDArray[np.int64]:
         """Index of each row's combination; one element where the whole block shares one."""
-        inputs = [
-            column_values(self._grid, name, codes).astype(np.int64) for name in ("hardware_index", "engine")
-        ]
+        names = ("hardware_index", "engine", "disaggregate")
+        inputs = [column_values(self._grid, name, codes).astype(np.int64) for name in names]
         parts = [p[:1] if (p == p[:1]).all() else p for p in (model_codes(self._grid, codes), *inputs)]
         index: npt.NDArray[np.int64] = np.ravel_multi_index(np.broadcast_arrays(*parts), self._shape)
         return index

@@ -17,9 +17,12 @@ ANCHORED_NEAR = 0.5
 """Weight of a measured correction from which an estimate counts as measured near."""
 
 
-def interval_of(model: str, hardware: str, engine: str, fidelity: str) -> Interval:
-    """The interval of an estimate; `model` is a catalogue name, empty for an architecture changed by hand."""
-    return BELOW_EVERY_ENGINE if fidelity == "roofline" else interval(model, hardware, engine)
+def interval_of(model: str, hardware: str, engine: str, fidelity: str, pooled: bool = False) -> Interval:
+    """The interval of an estimate; `model` is a catalogue name, empty for an architecture changed by hand.
+
+    `pooled`: prefill and decode run in pools of their own.
+    """
+    return BELOW_EVERY_ENGINE if fidelity == "roofline" else interval(model, hardware, engine, pooled)
 
 
 def narrowed(found: Interval, ttft_weight: float, tpot_weight: float) -> Interval:

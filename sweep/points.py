@@ -304,7 +304,7 @@ def price_points(
     for name in OUT_COLUMNS:
         column = np.where(invalid, np.nan, results[name])
         columns[name] = pl.Series(column, nan_to_null=True)
-    columns |= _intervals(places, results, status, fidelity, weights)
+    columns |= _intervals(places, records["disaggregate"] > 0.0, results, status, fidelity, weights)
     columns["weights_gib"] = columns["weights_gib_per_gpu"]
     columns["over_ceiling"] = np.where(invalid, False, results["over_ceiling"] > 0)
     bound = results["bound"]
@@ -346,6 +346,7 @@ def _place(row: Mapping[str, Any]) -> Place:
 
 def _intervals(
     places: Sequence[Place | None],
+    pooled: npt.NDArray[np.bool_],
     results: npt.NDArray[Any],
     status: npt.NDArray[np.str_],
     fidelity: str,
@@ -357,7 +358,7 @@ def _intervals(
     for i, place in enumerate(places):
         if status[i] != "ok" or place is None:
             continue
-        found = interval_of(*place, fidelity)
+        found = interval_of(*place, fidelity, bool(pooled[i]))
         if weights is not None:
             found = narrowed(found, weights["ttft_ms"][i], weights["tpot_ms"][i])
         evidence[i] = found.support

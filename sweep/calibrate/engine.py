@@ -7,6 +7,7 @@ left out of combinations that it knows. The residuals of both are the intervals.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,19 @@ import numpy.typing as npt
 
 from sweep.arguments import Parser
 from sweep.calibrate.engine_fit import Layout, fit, layout_of, problem
-from sweep.calibrate.engine_points import Floats, Measured, read_measured
+from sweep.calibrate.engine_points import FIGURES, Floats, Measured, read_measured
+from sweep.catalog.engine_layer import POOLS
 from sweep.paths import conf_dir
 from sweep.progress import progress
 
-FOLDS = {"unseen": 8, "near": 4}
+FOLDS = {"unseen": 20, "near": 4}
 """Folds of the two judgements: over combinations, over deployments."""
 MAKERS = {"mi": "amd"}
 """Accelerators by the start of their name whose scores are told apart; all others are `nvidia`."""
 
 
-def predict(points: Measured, layout: Layout, offsets: Floats) -> tuple[Floats, Floats]:
-    """TTFT and TPOT of the points in ms; keys that the layout does not have count as never measured."""
+def predict(points: Measured, layout: Layout, offsets: Floats) -> Floats:
+    """Figures of the points (n, FIGURES); keys that the layout does not have count as never measured."""
     names = dict.fromkeys(
         [*layout.names, *((level, str(key)) for row in points.keys for level, key in enumerate(row))]
     )
@@ -38,43 +40,59 @@ def predict(points: Measured, layout: Layout, offsets: Floats) -> tuple[Floats, 
     return asked.predict(asked.logs(grown))
 
 
-def held_out(points: Measured, labels: npt.NDArray[np.str_], folds: int) -> tuple[Floats, Floats]:
-    """TTFT and TPOT of every point from fits that never saw its label; the split is fixed."""
+def held_out(points: Measured, labels: npt.NDArray[np.str_], folds: int) -> Floats:
+    """Figures of every point from fits that never saw its label; the split is fixed."""
     names = np.unique(labels)
     np.random.default_rng(0).shuffle(names)
     fold_of = {name: i % folds for i, name in enumerate(names)}
     fold = np.array([fold_of[name] for name in labels])
-    ttft, tpot = np.empty(len(fold)), np.empty(len(fold))
+    found = np.empty_like(points.figures)
     with progress(len(fold)) as advance:
         for i in range(folds):
             out = fold == i
             seen = points.take(~out)
             layout = layout_of(seen)
-            ttft[out], tpot[out] = predict(points.take(out), layout, fit(seen, layout))
+            found[out] = predict(points.take(out), layout, fit(seen, layout))
             advance(int(out.sum()))
-    return ttft, tpot
+    return found
 
 
-def quantiles(points: Measured, ttft: Floats, tpot: Floats, rows: npt.NDArray[np.bool_]) -> dict[str, float]:
-    """p10 and p90 of measured over predicted, for both figures."""
+def quantiles(points: Measured, predicted: Floats, rows: npt.NDArray[np.bool_]) -> dict[str, float]:
+    """p10 and p90 of measured over predicted TTFT and TPOT."""
     out = {}
-    for name, measured, predicted in (("ttft", points.ttft_ms, ttft), ("tpot", points.tpot_ms, tpot)):
-        ratio = (measured / predicted)[rows & np.isfinite(predicted)]
-        out[f"{name}_p10"], out[f"{name}_p90"] = (float(f"{q:.4g}") for q in np.quantile(ratio, [0.1, 0.9]))
+    for i, name in enumerate(("ttft", "tpot")):
+        ratio = (points.figures[:, i] / predicted[:, i])[rows]
+        low, high = np.quantile(ratio[np.isfinite(ratio)], [0.1, 0.9])
+        out[f"{name}_p10"], out[f"{name}_p90"] = float(f"{low:.4g}"), float(f"{high:.4g}")
     return out
 
 
-def scores(points: Measured, ttft: Floats, tpot: Floats) -> dict[str, dict[str, float]]:
-    """Median absolute percentage errors by the accelerators' maker."""
+def slices(points: Measured) -> dict[str, npt.NDArray[np.bool_]]:
+    """Rows of every score: latency by the accelerators' maker, of split pools, and throughput."""
     makers = np.array([_maker(label.split("|")[1]) for label in points.combination.tolist()])
-    found = {}
-    for maker in np.unique(makers):
-        own = makers == maker
-        found[str(maker)] = {
-            "ttft_median_abs_percent": _median_percent(ttft[own], points.ttft_ms[own]),
-            "tpot_median_abs_percent": _median_percent(tpot[own], points.tpot_ms[own]),
-            "rows": int(own.sum()),
+    colocated = points.with_latency & ~points.pooled
+    found = {str(maker): colocated & (makers == maker) for maker in np.unique(makers)}
+    return found | {"pools": points.with_latency & points.pooled, "throughput": ~points.with_latency}
+
+
+def scores(points: Measured, predicted: Floats) -> dict[str, dict[str, float]]:
+    """Median absolute percentage errors per slice; figures that a slice did not measure are left out."""
+    percent = 100.0 * np.abs(predicted / points.figures - 1.0)
+    found: dict[str, dict[str, float]] = {}
+    for name, rows in slices(points).items():
+        medians = {
+            figure: float(np.median(own[np.isfinite(own)])) if np.isfinite(own).any() else math.nan
+            for figure, own in zip(FIGURES, percent[rows].T, strict=True)
         }
+        kept = {
+            f"{figure.rsplit('_', 1)[0] if figure.endswith('_ms') else figure}_median_abs_percent": round(
+                v, 1
+            )
+            for figure, v in medians.items()
+            if not math.isnan(v)
+        }
+        if kept:
+            found[name] = {**kept, "rows": int(rows.sum())}
     return found
 
 
@@ -82,34 +100,30 @@ def _maker(name: str) -> str:
     return next((maker for start, maker in MAKERS.items() if name.startswith(start)), "nvidia")
 
 
-def _median_percent(predicted: Floats, measured: Floats) -> float:
-    return round(100 * float(np.nanmedian(np.abs(predicted / measured - 1))), 1)
-
-
 def calibrate(points: Measured) -> dict[str, Any]:
     """The content of engines.yaml: levels, measured combinations, residual spreads and scores."""
-    colocated = points.take(~points.pooled)
-    layout = layout_of(colocated)
-    offsets = fit(colocated, layout)
+    layout = layout_of(points)
+    offsets = fit(points, layout)
     judged = {
-        "near": held_out(colocated, colocated.deployments(), FOLDS["near"]),
-        "unseen": held_out(colocated, colocated.combination, FOLDS["unseen"]),
+        "near": held_out(points, points.deployments(), FOLDS["near"]),
+        "unseen": held_out(points, points.combination, FOLDS["unseen"]),
     }
-    everything = np.ones(len(colocated.engine), bool)
-    engines = {"all": everything} | {
-        engine: colocated.engine == engine for engine in np.unique(colocated.engine).tolist()
+    colocated = points.with_latency & ~points.pooled
+    engines = {"all": colocated} | {
+        engine: colocated & (points.engine == engine) for engine in np.unique(points.engine).tolist()
     }
+    pools = points.with_latency & points.pooled
     return {
         "levels": layout.levels(offsets),
         "residuals": {
-            engine: {name: quantiles(colocated, *predicted, rows) for name, predicted in judged.items()}
-            for engine, rows in engines.items()
+            name: {kind: quantiles(points, predicted, rows) for kind, predicted in judged.items()}
+            for name, rows in (engines | {POOLS: pools if pools.any() else colocated}).items()
         },
         "scores": {
-            "in_sample": scores(colocated, *predict(colocated, layout, offsets)),
-            **{name: scores(colocated, *predicted) for name, predicted in judged.items()},
+            "in_sample": scores(points, predict(points, layout, offsets)),
+            **{kind: scores(points, predicted) for kind, predicted in judged.items()},
         },
-        "measured": sorted(set(colocated.combination.tolist())),
+        "measured": sorted(set(points.combination[points.with_latency].tolist())),
     }
 
 
@@ -122,7 +136,7 @@ def parser() -> argparse.ArgumentParser:
         "tables",
         nargs="+",
         type=Path,
-        help="measured tables: columns of `points`, measured_ttft_ms, measured_tpot_ms",
+        help="measured tables: columns of `points`, measured_ttft_ms and measured_tpot_ms, or measured_output_tok_s_per_gpu",
     )
     p.add_argument("--output", type=Path, default=conf_dir() / "hardware" / "fitted" / "engines.yaml")
     return p
@@ -141,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
         header + yaml.safe_dump(content, sort_keys=False, width=1000, default_flow_style=None),
         encoding="utf-8",
     )
-    for name, makers in content["scores"].items():
-        for maker, values in makers.items():
-            print(f"{name} {maker}: {values}")
+    for kind, found in content["scores"].items():
+        for name, values in found.items():
+            print(f"{kind} {name}: {values}")
     return 0

@@ -14,22 +14,25 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sweep.calibrate.engine_points import Floats, Measured, Rows
+from sweep.calibrate.engine_points import FIGURES, Floats, Measured, Rows
 from sweep.catalog.engine_layer import LEVELS, TERMS, write_layer
 from sweep.catalog.fitted import load_fitted
 from sweep.catalog.hardware import hardware_names
 from sweep.evaluation import evaluate_coded
 from sweep.fields.engine import ENGINES
 
-TPOT_SCALE, TTFT_SCALE = 0.15, 0.30
-"""Log errors beyond which a point loses influence: the scatter of repeated measurements is 5 to 10 %."""
-TTFT_WEIGHT = 0.7
+SCALES = np.array([0.30, 0.15, 0.30])
+"""Log errors of every figure beyond which a point loses influence: repeated measurements scatter by 5 to 10 %."""
+WEIGHTS = np.array([0.7, 1.0, 1.0])
+"""Weight of every figure."""
 PULL = 0.6
 """Weight of an offset's departure from zero, per spread; chosen, like the shares, on combinations left out."""
 SHARES = (1.0, 0.7, 0.5, 0.6, 1.2)
 """Spread of an offset at each level, over that of the term."""
 COMBINATION_POWER = -0.1
 """A combination of n rows counts n ** (1 + power) times."""
+NO_ANSWER = 2.0
+"""Log error of a point that the model does not answer."""
 STEP, LARGEST_MOVE, LARGEST_OFFSET = 0.03, 0.7, 4.0
 GAIN = 2e-3
 """Relative gain of a round below which the fit ends."""
@@ -96,14 +99,14 @@ class Problem:
         logs: Floats = offsets[self.rows].sum(axis=1)
         return logs
 
-    def predict(self, logs: Floats) -> tuple[Floats, Floats]:
-        """TTFT and TPOT of the points in ms; NaN where the model has no answer."""
+    def predict(self, logs: Floats) -> Floats:
+        """Figures of the points (n, FIGURES); NaN where the model has no answer."""
         c = self.base.copy()
         write_layer(c, {term.name: term.value(logs[:, i]) for i, term in enumerate(TERMS)})
         # One "architecture" per group, one accelerator, the same coefficients for every engine.
         table = np.repeat(c[:, None, None], len(ENGINES), axis=2)
         results = evaluate_coded(self.points.records, table).results
-        return results["ttft_ms"], results["tpot_ms"]
+        return np.stack([results[name] for name in FIGURES], axis=1)
 
 
 def problem(points: Measured, layout: Layout) -> Problem:
@@ -117,7 +120,7 @@ def problem(points: Measured, layout: Layout) -> Problem:
     return Problem(replace(points, records=records), group.ravel(), distinct[:, :-1], base)
 
 
-def tempered(errors: Floats, scale: float) -> Floats:
+def tempered(errors: Floats, scale: Floats | float) -> Floats:
     """Signed square root of the loss scale^2 log(1 + (e / scale)^2): like e when small, nearly flat when large."""
     loss: Floats = np.sign(errors) * scale * np.sqrt(np.log1p((errors / scale) ** 2))
     return loss
@@ -131,13 +134,10 @@ def weights_of(points: Measured) -> Floats:
 
 
 def residuals(asked: Problem, logs: Floats, weights: Floats) -> Floats:
-    """Weighted, tempered log errors of TTFT and TPOT, shape (n, 2)."""
-    ttft, tpot = asked.predict(logs)
-    errors = np.nan_to_num(np.log(ttft / asked.points.ttft_ms), nan=2.0)
-    slower = np.nan_to_num(np.log(tpot / asked.points.tpot_ms), nan=2.0)
-    return np.stack(
-        [TTFT_WEIGHT * weights * tempered(errors, TTFT_SCALE), weights * tempered(slower, TPOT_SCALE)], axis=1
-    )
+    """Weighted, tempered log errors of every figure, shape (n, FIGURES); 0 where it was not measured."""
+    measured = np.isfinite(asked.points.figures)
+    errors = np.nan_to_num(np.log(asked.predict(logs) / asked.points.figures), nan=NO_ANSWER)
+    return np.asarray(np.where(measured, weights[:, None] * WEIGHTS * tempered(errors, SCALES), 0.0))
 
 
 def fit(points: Measured, layout: Layout, rounds: int = 6) -> Floats:

@@ -1,4 +1,4 @@
-"""Measured TTFT and TPOT of served models, as the engine layer's fit reads them."""
+"""Measured latency and throughput of served models, as the engine layer's fit reads them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,27 @@ DEPLOYMENT = ("tp", "pp", "attention_dp", "moe_ep", "isl", "osl", "concurrency")
 """Fields that, with the combination, tell one measured deployment from another."""
 
 
+FIGURES = ("ttft_ms", "tpot_ms", "output_tok_s_per_gpu")
+"""Result columns that a table may have measured, in columns `measured_*`."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """Measured points: records (n,), TTFT and TPOT in ms, their key at every level of the layer (n, levels), and labels."""
+    """Measured points: records (n,), figures (n, FIGURES; NaN: not measured), keys of the layer's levels (n, levels), labels."""
 
     records: Rows
-    ttft_ms: Floats
-    tpot_ms: Floats
+    figures: Floats
     keys: npt.NDArray[np.str_]
     engine: npt.NDArray[np.str_]
     combination: npt.NDArray[np.str_]
     """architecture|accelerator|engine"""
     pooled: npt.NDArray[np.bool_]
     """Whether prefill and decode run in pools of their own."""
+
+    @property
+    def with_latency(self) -> npt.NDArray[np.bool_]:
+        """Points whose TTFT and TPOT were measured."""
+        return np.asarray(np.isfinite(self.figures[:, :2]).all(axis=1))
 
     def take(self, rows: Rows) -> Measured:
         """The points at `rows`."""
@@ -52,16 +60,21 @@ class Measured:
 
 
 def read_measured(paths: Sequence[Path]) -> Measured:
-    """Points of measured tables (columns of `servesweep points`, with measured_ttft_ms and measured_tpot_ms).
+    """Points of measured tables: columns of `servesweep points`, with measured_ttft_ms and measured_tpot_ms, or
+    measured_output_tok_s_per_gpu.
 
     Raises UserError where a row cannot be read as a deployment.
     """
     parts = []
     for path in paths:
         frame = read_table(path)
-        missing = {"measured_ttft_ms", "measured_tpot_ms"} - set(frame.columns)
-        if missing:
-            raise UserError(f"has no column {', '.join(sorted(missing))}", file=str(path))
+        columns = set(frame.columns)
+        if not ({"measured_ttft_ms", "measured_tpot_ms"} <= columns or f"measured_{FIGURES[2]}" in columns):
+            raise UserError(
+                "has no measured figures",
+                file=str(path),
+                allowed=f"measured_ttft_ms and measured_tpot_ms, or measured_{FIGURES[2]}",
+            )
         records, errors = build_records(frame)
         for line, error in enumerate(errors, start=2):
             if error:
@@ -82,10 +95,16 @@ def _labelled(frame: pl.DataFrame, records: Rows) -> Measured:
     keys = [level_keys(*where) for where in zip(labels, families, engines, strict=True)]
     return Measured(
         records,
-        frame["measured_ttft_ms"].cast(pl.Float64).to_numpy(),
-        frame["measured_tpot_ms"].cast(pl.Float64).to_numpy(),
+        np.column_stack([_figure(frame, f"measured_{name}") for name in FIGURES]),
         np.array(keys),
         np.array(engines),
         np.array(["|".join(parts) for parts in zip(labels, names, engines, strict=True)]),
         records["disaggregate"] > 0.0,
     )
+
+
+def _figure(frame: pl.DataFrame, column: str) -> Floats:
+    if column not in frame.columns:
+        return np.full(frame.height, np.nan)
+    values: Floats = frame[column].cast(pl.Float64).to_numpy()
+    return values

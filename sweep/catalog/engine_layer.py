@@ -118,6 +118,9 @@ NEAR, RELATED, FAR = "measured near", "interpolated", "extrapolated"
 FAR_WIDENING = 1.5
 """Factor on the log width of an interval where neither family nor engine was measured together."""
 
+POOLS = "pools"
+"""Key of the residuals of deployments whose prefill and decode run in pools of their own."""
+
 LEVELS = ("common", "engine", "pair", "architecture", "architecture_pair")
 """Levels of the file; the first holds values, the others factors."""
 
@@ -190,11 +193,11 @@ def with_engine_layer(operators: Floats, names: Sequence[str]) -> Floats:
 
 
 @cache
-def interval(model_name: str, hardware_name: str, engine: str) -> Interval:
+def interval(model_name: str, hardware_name: str, engine: str, pooled: bool = False) -> Interval:
     """The interval of an estimate for a model (catalogue name) on an accelerator under an engine.
 
     Spreads are those of held-out residuals of the engine: `near`, of deployments left out of combinations that were
-    measured; `unseen`, of whole combinations left out. A name outside the catalogue is a model that nobody measured.
+    measured; `unseen`, of whole combinations left out; those of split pools (`pooled`) are kept apart. A name outside the catalogue is a model that nobody measured.
     """
     file = engines_file()
     if not file:
@@ -203,7 +206,8 @@ def interval(model_name: str, hardware_name: str, engine: str) -> Interval:
     label = architecture(model(model_name).fields) if model_name in list_models() else ""
     near = f"{label}|{hardware_name}|{engine}" in file["measured"]
     related = f"{family}.{engine}" in file["levels"]["pair"]
-    by_engine = file["residuals"].get(engine) or file["residuals"]["all"]
+    residuals = file["residuals"]
+    by_engine = residuals[POOLS] if pooled else residuals.get(engine) or residuals["all"]
     spread = by_engine["near" if near else "unseen"]
     power = 1.0 if near or related else FAR_WIDENING
     bounds = {k: float(spread[k]) ** power for k in ("ttft_p10", "ttft_p90", "tpot_p10", "tpot_p90")}

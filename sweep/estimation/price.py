@@ -106,7 +106,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     engine = str(asked.values.get("engine.engine", by_key()["engine.engine"].default))
     keys = [key for key in asked.by_hand if key in by_key()]
     changed = any(key.startswith(CHANGED) for key in keys)
-    found = interval_of("" if changed else model.name, hardware.name, engine, fidelity)
+    pooled = bool(record["disaggregate"][0] > 0.0)
+    found = interval_of("" if changed else model.name, hardware.name, engine, fidelity, pooled)
     if anchoring is not None:
         found = narrowed(found, anchoring.ttft_weight, anchoring.tpot_weight)
     latencies = (float(evaluated.results[name][0]) for name in ("ttft_ms", "tpot_ms"))

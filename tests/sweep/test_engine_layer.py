@@ -135,8 +135,9 @@ def points() -> Measured:
     engines = np.array([str(row["backend"]) for row in rows])
     keys = np.array([level_keys(a, "hopper", str(e)) for a, e in zip(labels, engines, strict=True)])
     combination = np.array([f"{a}|h100_sxm|{e}" for a, e in zip(labels, engines, strict=True)])
-    blank = np.ones(len(rows))
-    return Measured(records, blank, blank, keys, engines, combination, np.zeros(len(rows), bool))
+    return Measured(
+        records, np.full((len(rows), 3), np.nan), keys, engines, combination, np.zeros(len(rows), bool)
+    )
 
 
 def test_the_fit_finds_the_layer_that_made_its_data():
@@ -145,11 +146,14 @@ def test_the_fit_finds_the_layer_that_made_its_data():
     truth = np.zeros((len(layout.names), len(TERMS)))
     step = [term.name for term in TERMS].index("step_us")
     truth[layout.place[1, "vllm"], step] = np.log(3.0)
-    ttft, tpot = predict(asked, layout, truth)
-    measured = replace(asked, ttft_ms=ttft, tpot_ms=tpot)
+    made = predict(asked, layout, truth)
+    made[:, 2] = np.nan
+    measured = replace(asked, figures=made)
     found = fit(measured, layout)
-    _, fitted = predict(measured, layout, found)
-    _, before = predict(measured, layout, np.zeros_like(truth))
+    tpot, fitted, before = (
+        x[:, 1]
+        for x in (made, predict(measured, layout, found), predict(measured, layout, np.zeros_like(truth)))
+    )
     vllm = asked.engine == "vllm"
     # Pulled towards the prior, a dozen points do not take all of it.
     assert np.median(np.abs(fitted / tpot - 1)[vllm]) < 0.7 * np.median(np.abs(before / tpot - 1)[vllm])
@@ -165,5 +169,7 @@ def test_a_key_that_the_fit_never_saw_inherits():
     stranger = asked.keys.copy()
     stranger[:, 3:] = "never seen"
     assert np.array_equal(
-        predict(replace(asked, keys=stranger), layout, offsets)[1], predict(asked, layout, offsets)[1]
+        predict(replace(asked, keys=stranger), layout, offsets),
+        predict(asked, layout, offsets),
+        equal_nan=True,
     )
