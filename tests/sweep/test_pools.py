@@ -33,7 +33,6 @@ def test_every_rank_of_both_pools_is_there_and_every_gpu_is_counted():
         {"concurrency": 64, "prefill_replicas": 2},
         {"concurrency": 64, "osl": 64},
         {"concurrency": 128, "prefill_replicas": 3, "decode_replicas": 2, "isl": 2000, "osl": 500},
-        {"model": "qwen3_32b", "prefill_tp": 2, "decode_tp": 4, "concurrency": 64},
     ],
 )
 def test_the_two_drivers_agree(changes):
@@ -41,7 +40,7 @@ def test_the_two_drivers_agree(changes):
     closed = evaluate(record, coefficients_for("fitted")).results[0]
     simulated = simulate_deployment(twin(record, coefficients))
     assert simulated["tpot_ms"] == pytest.approx(closed["tpot_ms"], rel=0.03)
-    assert simulated["ttft_ms"] == pytest.approx(closed["ttft_ms"], rel=0.25)
+    assert simulated["ttft_ms"] == pytest.approx(closed["ttft_ms"], rel=0.2)
     assert simulated["output_tok_s_per_gpu"] == pytest.approx(closed["output_tok_s_per_gpu"], rel=0.1)
     assert simulated["requests"] == 10 * changes["concurrency"]
 
