@@ -9,6 +9,7 @@ import polars as pl
 
 from sweep.accelerator_style import MARKERS, styles
 from sweep.frontier import COST, FRONTIERS
+from sweep.plots import scales
 from sweep.png import png_bytes
 from sweep.results import title
 from sweep.scenarios import scenarios
@@ -68,8 +69,8 @@ def _panel(axis: Any, rows: pl.DataFrame, latency: str, style: dict[str, tuple[s
     for prefix, line in (("", "--"), ("des_", "-")):
         on_it = rows.filter(pl.col(f"{prefix}frontier_{latency}")).sort(f"{prefix}{latency}")
         axis.plot(on_it[f"{prefix}{latency}"], on_it[f"{prefix}{COST}"], line, color="#333333", linewidth=1.0)
-    axis.set(xscale="log", yscale="log", xlabel=title(latency), ylabel=title(COST))
-    axis.grid(True, which="both", color="#ececec", linewidth=0.5)
+    axis.set(xlabel=title(latency), ylabel=title(COST))
+    scales(axis)
     axis.legend(fontsize=8, frameon=False)
 
 

@@ -93,7 +93,7 @@ def picture(frame: pl.DataFrame, grid: Grid, pairs: tuple[Pair, ...], heading: s
             for pair, ax in zip(pairs, own, strict=True):
                 _panel(ax, rows, pair, style)
                 _slo_line(ax, grid, pair)
-                _scales(ax)
+                scales(ax)
                 ax.set_title(name, fontsize=14, loc="left", fontweight="bold")
             own[0].set_ylabel(title(pairs[0].y))
         for pair, ax in zip(pairs, axes[-1], strict=True):
@@ -170,15 +170,16 @@ def _figures(rows: pl.DataFrame, pair: Pair) -> tuple[Floats, Floats]:
     return x, y
 
 
-def _scales(ax: Any) -> None:
-    """Logarithmic axes with plain numbers at 1, 2 and 5 of each decade, or at decades where there are many."""
+def scales(ax: Any) -> None:
+    """Logarithmic axes with plain numbers: at every digit of a narrow range, at 1, 2 and 5 of a few decades, at many decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.grid(True, color="#DDDDDD", linewidth=0.8)
     for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 500.0 else (1.0,)))
+        digits = range(1, 10) if high / low < 8.0 else (1, 2, 5) if high / low < 500.0 else (1,)
+        axis.set_major_locator(LogLocator(subs=[float(digit) for digit in digits]))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
