@@ -26,8 +26,8 @@ class Reach:
         )
 
 
-TTFT_REACH = Reach(load=3.0, shape=2.0, lengths=2.0)
-TPOT_REACH = Reach(load=3.0, shape=3.0, lengths=8.0)
+TTFT_REACH = Reach(load=1.5, shape=1.0, lengths=0.7)
+TPOT_REACH = Reach(load=1.5, shape=1.2, lengths=2.0)
 """Measured on rows of silicon_dev.csv and amd_dev.csv that share model, accelerator, engine, formats and client: the share of
 one row's log error (measured / model) that the other has, by distance (`python -m sweep.anchors.reach` prints it)."""
 BRACKETED = 0.5
@@ -39,8 +39,8 @@ LEAST_WIDTH = 0.3
 def remaining_width(weight: Floats | float) -> Floats:
     """Log width of an interval after a correction of this weight over the width before: sqrt(1 - w^2), not below scatter.
 
-    The weight is the correlation of the two errors; on the same pairs 0.54 at 0.78 (0.62 by this rule), 0.75 at 0.62 (0.78),
-    0.87 at 0.47 (0.88) for TPOT.
+    The weight is the correlation of the two errors; on the same pairs 0.70 at 0.62 (0.79 by this rule), 0.84 at 0.47
+    (0.88), 0.98 at 0.32 (0.94) for TPOT.
     """
     return np.maximum(LEAST_WIDTH, np.sqrt(1.0 - np.square(weight)))
 

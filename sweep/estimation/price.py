@@ -156,8 +156,9 @@ def _looked_up(
     profiles: str, model: str, hardware: str, record: Records, evaluated: Evaluated, table: Any
 ) -> tuple[str, ...]:
     from sweep.estimation.tables import priced_by_tables
+    from sweep.fidelity import coefficients_of as of_record
 
-    own = table[0, int(record["engine"][0])]
+    own = of_record(table, record)
     note = priced_by_tables(Path(str(profiles)), model, hardware, record, evaluated, own)
     return (note,) if note else ()
 
