@@ -14,10 +14,10 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import typeof_impl
 
 from kernels import jit_cache
+from kernels.mode import ENABLED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ENABLED = os.environ.get("SERVESWEEP_JIT", "1") != "0"
 CACHE = ENABLED and os.environ.get("SERVESWEEP_NUMBA_CACHE", "1") != "0" and jit_cache.prepare()
 
 # error_model="numpy": a division by zero is an infinity that the caller guards, not a branch
@@ -36,6 +36,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.inner: Any = numba.njit(**OPTIONS, **NO_WRAPPERS, **options)(function)
+        self.inner.get_call_template = _without_constants(self.inner.get_call_template)
         self.entry: Any = numba.njit(cache=CACHE, **OPTIONS)(function)
         self.entry.compile = one_process_at_a_time(function.__name__, self.entry.compile)
 
@@ -49,6 +50,15 @@ class Kernel:
 @typeof_impl.register(Kernel)
 def _type_in_kernels(value: Kernel, context: Any) -> Any:
     return numba.types.Dispatcher(value.inner)
+
+
+def _without_constants(template: Callable[..., Any]) -> Callable[..., Any]:
+    """`template` (numba's question how a call is typed) without a version of the code for each constant argument."""
+
+    def typed(args: Any, kws: Any) -> Any:
+        return template(tuple(numba.types.unliteral(kind) for kind in args), kws)
+
+    return typed
 
 
 def one_process_at_a_time(name: str, compile_: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-DERIVED = np.dtype(
+from kernels.mode import record_type
+
+DERIVED = record_type(
     [
         (name, np.float64)
         for name in (
@@ -45,7 +47,7 @@ DERIVED = np.dtype(
 PART_NAMES = ("gemm", "attention", "moe", "tp_comm", "ep_comm", "pp_comm", "host", "other")
 N_PARTS = 8
 
-REPLAY = np.dtype(
+REPLAY = record_type(
     [
         (name, np.float64)
         for name in (
@@ -87,5 +89,5 @@ N_OUT = len(RESULT_COLUMNS)
 BOUND_COMPUTE, BOUND_MEMORY, BOUND_COMMUNICATION, BOUND_HOST, BOUND_CAPACITY = range(5)
 BOUND_NAMES = ("compute", "memory", "communication", "host", "capacity")
 
-RESULT = np.dtype([(name, np.float64) for name in RESULT_COLUMNS])
+RESULT = record_type([(name, np.float64) for name in RESULT_COLUMNS])
 """The same columns as a record: kernels write fields by name, the block is read as a matrix."""

@@ -14,7 +14,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from kernels.jit import ENABLED, internal
+from kernels.jit import internal
+from kernels.mode import ENABLED, record_type
 
 carray: Any = numba.carray  # type: ignore[attr-defined]
 
@@ -44,11 +45,6 @@ def bind(record: np.ndarray, name: str, array: np.ndarray) -> None:
         raise ValueError(f"{name} is not contiguous")
     record[name] = array.ctypes.data
     record[f"{name}_shape"] = array.shape
-
-
-def record_type(dtype: np.dtype) -> np.dtype:
-    """A record dtype whose elements have attributes, also where kernels run as plain Python."""
-    return dtype if ENABLED else np.dtype((np.record, dtype))
 
 
 def _plain_view(name: str, dtype: Any) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 
+from kernels.mode import record_type
 from sweep.fields import (
     attention,
     cluster,
@@ -78,7 +79,7 @@ def record_dtype() -> np.dtype[np.void]:
     if len(set(names)) != len(names):
         doubled = sorted({n for n in names if names.count(n) > 1})
         raise ValueError(f"two fields share a kernel column: {doubled}")
-    return np.dtype([(n, np.float64) for n in names])
+    return record_type([(n, np.float64) for n in names])  # type: ignore[no-any-return]
 
 
 def encode(field: Field, value: object) -> float:

@@ -26,8 +26,9 @@ from kernels.des_layout import (
 from kernels.des_metrics import N_BINS
 from kernels.des_price import N_GRID
 from kernels.layout import DERIVED, N_PARTS
+from kernels.mode import record_type
 from kernels.tables import TABLES
-from kernels.views import bind, record_type
+from kernels.views import bind
 from sweep.fields import record_dtype
 from sweep.profiles import Profile, stack
 from sweep.simulate import tier
