@@ -36,7 +36,6 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.inner: Any = numba.njit(**OPTIONS, **NO_WRAPPERS, **options)(function)
-        self.inner.get_call_template = _without_constants(self.inner.get_call_template)
         self.entry: Any = numba.njit(cache=CACHE, **OPTIONS)(function)
         self.entry.compile = one_process_at_a_time(function.__name__, self.entry.compile)
 
@@ -77,8 +76,12 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Like `kernel`, for small helpers that LLVM should inline into their callers."""
-    return cast(F, Kernel(function, forceinline=True)) if ENABLED else function
+    """Like `kernel`, for helpers that LLVM should inline into their callers, where it sees which arguments are constants."""
+    if not ENABLED:
+        return function
+    compiled = Kernel(function, forceinline=True)
+    compiled.inner.get_call_template = _without_constants(compiled.inner.get_call_template)
+    return cast(F, compiled)
 
 
 def internal(function: F) -> F:
