@@ -11,7 +11,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kernels.jit import CACHE, ENABLED
+from kernels.jit import CACHE
+from kernels.mode import ENABLED
 
 WORD, REAL = types.int64, types.float64
 PRICE = REAL(WORD, WORD, REAL, REAL, REAL, REAL, REAL, REAL)

@@ -20,7 +20,8 @@ from numba.core.typing.templates import signature
 from numba.extending import lower_builtin, type_callable
 
 from kernels import jit_cache
-from kernels.jit import CACHE, ENABLED, OPTIONS, one_process_at_a_time
+from kernels.jit import CACHE, OPTIONS, one_process_at_a_time
+from kernels.mode import ENABLED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
