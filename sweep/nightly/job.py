@@ -92,6 +92,8 @@ def job_of(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Job:
     if name == "none":
         raise UserError("is no job", field="job", value="none")
     common, models = given.pop("plan"), given.pop("models")
+    plan = [*_lines("job.plan", common), *plan]
+    _check(plan, config_dirs)
     return Job(
         **given
         | {
@@ -100,11 +102,20 @@ def job_of(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> Job:
             "night": _night(given["night"]),
             "folder": Path(given["folder"] or Path("results") / f"nightly-{Path(name).name}"),
         },
-        plan=(*_lines("job.plan", common), *plan),
+        plan=tuple(plan),
         report=bool(settings["output.report"]),
         models={str(k): tuple(_lines(f"job.models.{k}", v)) for k, v in models.items()},
         config_dirs=tuple(config_dirs),
     )
+
+
+def _check(plan: Sequence[str], config_dirs: Sequence[Path]) -> None:
+    """Compose the overrides of every plan, so that a slip in them is told before a log is read. Raises UserError."""
+    from sweep.hydra_sweeper import compose_grid
+    from sweep.planner.question import searched
+
+    if plan:
+        compose_grid(searched(plan, config_dirs), config_dirs=config_dirs)
 
 
 def _night(text: str) -> str:

@@ -88,8 +88,10 @@ def notes(night: Mapping[str, Any]) -> list[str]:
             late = ", ".join(
                 f"{k.upper()} {v:,.0f} ms" for k, v in replay["latency_ms"].items() if k != "e2e"
             )
+            times = replay["times_as_fast_as_recorded"]
+            speed = "" if abs(times - 1.0) < 0.05 else f" {times:.2g} times as fast"
             found.append(
-                f"{name}: busiest hour replayed {replay['times_as_fast_as_recorded']:.2g} times as fast on the working"
-                f" replicas: {late} at p{replay['percentile']:g}, {replay['goodput_share']:.1%} of requests within the SLO"
+                f"{name}: busiest hour replayed{speed} on the working replicas: {late} at p{replay['percentile']:g},"
+                f" {replay['goodput_share']:.1%} of requests within the SLO"
             )
     return found
