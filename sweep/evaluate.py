@@ -37,6 +37,8 @@ CONNECT_S = 10
 """How long to wait for the scheduler of a cluster."""
 COUNTS = "servesweep_counts"
 """Key of a part's metadata with the counts of its block, rows that were not kept included."""
+BEST_ONLY = ("frontier", "top")
+"""Values of `output.keep` with which parts do not hold rows in full."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Evaluator:
 
     @cached_property
     def summariser(self) -> Summariser:
-        return Summariser(self.grid)
+        settings = self.grid.settings
+        return Summariser(self.grid, int(settings["output.top"]) if settings["output.keep"] == "top" else 0)
 
     def frame(self, start: int, stop: int) -> pl.DataFrame:
         """Result table of rows [start, stop)."""
@@ -138,11 +141,14 @@ class BlockJob:
 
 
 def _kept(frame: pl.DataFrame, summary: Summary, keep: str) -> pl.DataFrame:
+    """What the part of a block holds: rows in full, or of the block's best what a summary is made of.
+
+    Few of a block's best are among the best of the grid: the run evaluates those again, in full, at its end.
+    """
     if keep == "feasible":
         return frame.filter(pl.col("feasible"))
-    if keep == "frontier":
-        rows = np.unique(np.concatenate([p.row for p in (*summary.frontiers, summary.best)]))
-        return frame.filter(np.isin(frame["row"].to_numpy(), rows))
+    if keep in BEST_ONLY:
+        return frame.select(Summariser.columns).filter(np.isin(frame["row"].to_numpy(), summary.rows))
     return frame
 
 

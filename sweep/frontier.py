@@ -6,7 +6,8 @@ design. Each accelerator has a frontier of its own within a scenario; the scenar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -96,9 +97,27 @@ def cheapest(points: Points) -> Points:
     return points.take(cheapest_mask(dense, points.y, max(1, names.size)))
 
 
+def ranks(points: Points) -> npt.NDArray[np.int64]:
+    """Place of each point in its group, from 0, the smallest y first; of equal ones the lowest row."""
+    order = np.lexsort((points.row, points.y, points.group))
+    group = points.group[order]
+    first = np.searchsorted(group, group, side="left")
+    places = np.empty(order.size, np.int64)
+    places[order] = np.arange(order.size) - first
+    return places
+
+
+def cheapest_n(points: Points, n: int) -> Points:
+    """The `n` points of each group with the smallest y."""
+    return points.take(ranks(points) < n)
+
+
 @dataclass(frozen=True)
 class Summary:
-    """What is kept of rows seen so far: each accelerator's frontiers, the cheapest rows that meet the SLO, and counts."""
+    """What is kept of rows seen so far: each accelerator's frontiers, the cheapest rows that meet the SLO, and counts.
+
+    `top` are the `n_top` cheapest of each scenario and accelerator; `best` the first of those.
+    """
 
     frontiers: tuple[Points, ...]
     """One per latency of `FRONTIERS`, within each scenario and accelerator."""
@@ -106,6 +125,13 @@ class Summary:
     reasons: dict[str, int]
     priced: int
     meets_slo: int
+    top: Points = field(default_factory=Points.none)
+    n_top: int = 0
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Rows that are kept for any reason, in order."""
+        return np.unique(np.concatenate([p.row for p in (*self.frontiers, self.best, self.top)]))
 
     def joined(self, other: Summary) -> Summary:
         pairs = zip(self.frontiers, other.frontiers, strict=True)
@@ -116,6 +142,8 @@ class Summary:
             reasons={n: self.reasons.get(n, 0) + other.reasons.get(n, 0) for n in names},
             priced=self.priced + other.priced,
             meets_slo=self.meets_slo + other.meets_slo,
+            top=cheapest_n(self.top.joined(other.top), max(self.n_top, other.n_top)),
+            n_top=max(self.n_top, other.n_top),
         )
 
     @staticmethod
@@ -123,10 +151,37 @@ class Summary:
         return Summary(tuple(Points.none() for _ in FRONTIERS), Points.none(), {}, 0, 0)
 
 
-class Summariser:
-    """Summarises frames of one grid."""
+class Running:
+    """The summary of blocks that stream by, in O(n log n) whatever the size of the frontier.
 
-    def __init__(self, grid: Grid) -> None:
+    Summaries are joined with those of as many blocks only, as a binary counter carries: a point takes part in at
+    most log2(blocks) joins, where one summary that takes each block in turn would sort a long frontier for each.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, Summary]] = []
+
+    def add(self, summary: Summary) -> None:
+        """Take in the summary of one more block."""
+        blocks = 1
+        while self._held and self._held[-1][0] == blocks:
+            blocks *= 2
+            summary = self._held.pop()[1].joined(summary)
+        self._held.append((blocks, summary))
+
+    def total(self) -> Summary:
+        """Summary of all blocks so far."""
+        return reduce(lambda done, one: one[1].joined(done), reversed(self._held), Summary.nothing())
+
+
+class Summariser:
+    """Summarises frames of one grid; `n_top` cheapest rows of each contest are kept besides the frontiers."""
+
+    columns = ("row", "feasible", "reason", "meets_slo", COST, *FRONTIERS)
+    """What a summary is made of."""
+
+    def __init__(self, grid: Grid, n_top: int = 0) -> None:
+        self.n_top = n_top
         self._scenario = Grouping(grid, *SCENARIO)
         self._contest = Grouping(grid, *SCENARIO, "hardware")
 
@@ -137,9 +192,12 @@ class Summariser:
         group = self._contest.of(priced["row"].to_numpy())
         meets = priced["meets_slo"].to_numpy()
         counts = frame["reason"].value_counts(sort=False)
+        within = _points(priced, group, FRONTIERS[0]).take(meets)
         return Summary(
             frontiers=tuple(pareto(_points(priced, group, latency)) for latency in FRONTIERS),
-            best=cheapest(_points(priced, group, FRONTIERS[0]).take(meets)),
+            best=cheapest(within),
+            top=cheapest_n(within, self.n_top),
+            n_top=self.n_top,
             reasons=dict(
                 sorted(
                     zip(counts["reason"].cast(pl.String).to_list(), counts["count"].to_list(), strict=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from sweep.axes import Grid
 from sweep.coefficients import coefficients
 from sweep.compilation import announced
 from sweep.errors import UserError
-from sweep.evaluate import BlockJob, Evaluator, run_blocks
+from sweep.evaluate import BEST_ONLY, BlockJob, Evaluator, run_blocks
 from sweep.fidelity import base_of
 from sweep.fields import by_key
 from sweep.fields.inert import inert
-from sweep.frontier import FRONTIERS, Summary
+from sweep.frontier import FRONTIERS, Running, Summary, ranks
 from sweep.manifest import FILE as MANIFEST
 from sweep.manifest import manifest
 from sweep.parts import parquet_bytes, sound_parts, write_atomic
@@ -36,6 +36,7 @@ from sweep.tables import print_best, told_instead
 
 PARTS = "parts"
 FRONTIER = "frontier.parquet"
+TOP = "top.parquet"
 
 
 @dataclass(frozen=True)
@@ -161,15 +162,21 @@ def evaluate(run: Run) -> tuple[Summary, dict[str, Any]]:
     with announced():
         job.evaluator.summariser.summary(job.evaluator.frame_of(np.array([0])))
     began = time.perf_counter()
-    summary = reduce(Summary.joined, (job.recall(path) for path in done.values()), Summary.nothing())
+    running = Running()
+    for path in done.values():
+        running.add(job.recall(path))
     rows = sum(stop - begin for begin, stop in map(job.rows_of, missing))
     with progress(run.grid.n_rows, run.grid.n_rows - rows) as advance:
         for index, block in run_blocks(job, missing, run.grid.settings):
-            summary = summary.joined(block)
+            running.add(block)
             begin, stop = job.rows_of(index)
             advance(stop - begin)
     seconds = time.perf_counter() - began
-    return summary, {"evaluated_rows": rows, "seconds": round(seconds, 3), "resumed_blocks": len(done)}
+    return running.total(), {
+        "evaluated_rows": rows,
+        "seconds": round(seconds, 3),
+        "resumed_blocks": len(done),
+    }
 
 
 def frontier_frame(run: Run, summary: Summary) -> pl.DataFrame:
@@ -183,10 +190,18 @@ def frontier_frame(run: Run, summary: Summary) -> pl.DataFrame:
     return frame.with_columns(pl.Series(mark, np.isin(rows, points.row)) for mark, points in marks.items())
 
 
+def top_frame(run: Run, summary: Summary) -> pl.DataFrame:
+    """The cheapest rows that meet the SLO, in row order, with their place among those of scenario and accelerator."""
+    frame = run.job.evaluator.frame_of(summary.top.row)
+    return frame.with_columns(pl.Series("top_rank", ranks(summary.top) + 1))
+
+
 def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
     """Write what a run leaves beside its parts, and tell the person; the last line names the directory."""
     frame = frontier_frame(run, summary)
     write_atomic(run.folder / FRONTIER, parquet_bytes(frame))
+    if summary.n_top:
+        write_atomic(run.folder / TOP, parquet_bytes(top_frame(run, summary)))
     parts = sound_parts(run.folder / PARTS)
     write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, run.inert, figures))
     if run.grid.settings["output.report"]:
@@ -252,7 +267,8 @@ def _draw(run: Run, summary: Summary, frame: pl.DataFrame) -> None:
         return
     write_atomic(run.folder / "pareto.png", picture)
     feasible = summary.reasons.get("", 0)
-    points = _all_feasible(run) if feasible <= MOST_POINTS else frame
+    on_disk = run.job.keep not in BEST_ONLY
+    points = _all_feasible(run) if on_disk and feasible <= MOST_POINTS else frame
     page = report_html(points, frame, run.grid, summary.reasons, str(run.folder))
     write_atomic(run.folder / "report.html", page)
 

@@ -9,7 +9,7 @@ from sweep.fields.spec import Field
 _Q = "How is the run done?"
 FIDELITIES = ("roofline", "fitted", "tables", "anchored")
 EXECUTORS = ("threads", "loky", "dask")
-KEEP = ("all", "feasible", "frontier")
+KEEP = ("all", "feasible", "frontier", "top")
 
 
 def _setting(key: str, doc: str, kind: str, **more: object) -> Field:
@@ -71,10 +71,17 @@ FIELDS = (
     ),
     _setting(
         "output.keep",
-        "Rows that reach the disk: all of them, the feasible ones, or the frontier only. Moves nothing: an output.",
+        "Rows that reach the disk: all, the feasible ones, the frontiers' (frontier.parquet), or besides those the cheapest within the SLO (top.parquet). Moves nothing: an output.",
         "choice",
         choices=KEEP,
         default="all",
+    ),
+    _setting(
+        "output.top",
+        "Rows of each scenario and accelerator that output.keep=top keeps in top.parquet. Moves nothing: an output.",
+        "int",
+        low=1,
+        default=100,
     ),
     _setting(
         "output.report",

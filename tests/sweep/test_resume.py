@@ -101,6 +101,20 @@ def test_a_process_killed_at_an_instant_resumes_to_the_same_bytes(
     assert content_of(folder) == undisturbed
 
 
+@pytest.mark.parametrize("keep", ["feasible", "frontier", "top"])
+def test_a_run_that_keeps_less_resumes_to_the_same_bytes(tmp_path: Path, keep: str) -> None:
+    def made(name: str, first: list[int]) -> dict[str, bytes]:
+        settings = (f"output.dir={tmp_path / name}", f"output.keep={keep}", "output.top=2")
+        run = start(compose_grid([*OVERRIDES, *settings]))
+        list(run_blocks(run.job, first, run.grid.settings))
+        assert resume(run.folder) == 0
+        found = content_of(run.folder)
+        top = run.folder / "top.parquet"
+        return found | ({"top": top.read_bytes()} if keep == "top" else {})
+
+    assert made("killed", [1, 4, 5, 9]) == made("whole", [])
+
+
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     run = a_run(tmp_path / "run")
     finish(run, *evaluate(run))

@@ -98,13 +98,51 @@ def test_a_row_by_itself_has_the_values_of_its_block(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("keep", ["feasible", "frontier"])
+@pytest.mark.parametrize("keep", ["feasible", "frontier", "top"])
 def test_keeping_less_changes_neither_frontier_nor_counts(run: Run, tmp_path: Path, keep: str) -> None:
     other = a_run(tmp_path / "other", f"output.keep={keep}")
     assert (run.folder / "frontier.parquet").read_bytes() == (other.folder / "frontier.parquet").read_bytes()
     ours, theirs = (json.loads((f / "manifest.json").read_text()) for f in (run.folder, other.folder))
     assert ours["rows_by_reason"] == theirs["rows_by_reason"]
     assert rows_of(other.folder).height < rows_of(run.folder).height
+
+
+@pytest.mark.parametrize(("block_rows", "workers"), [(96, 1), (40, 2), (7, 2), (1, 1)])
+def test_the_cheapest_rows_kept_are_those_of_all_rows(
+    run: Run, tmp_path: Path, block_rows: int, workers: int
+) -> None:
+    other = a_run(
+        tmp_path / "other", "output.keep=top", "output.top=3", block_rows=block_rows, workers=workers
+    )
+    kept = pl.read_parquet(other.folder / "top.parquet")
+    contest = ["model", "hardware"]
+    expected = (
+        rows_of(run.folder)
+        .filter(pl.col("feasible") & pl.col("meets_slo") & pl.col("usd_per_m_total").is_not_null())
+        .sort("usd_per_m_total", "row")
+        .with_columns(top_rank=pl.int_range(1, pl.len() + 1).over(contest))
+        .filter(pl.col("top_rank") <= 3)
+        .sort("row")
+    )
+    assert kept.height > 3
+    assert_frame_equal(kept, expected, check_exact=True)
+
+
+@pytest.mark.parametrize("keep", ["frontier", "top"])
+def test_parts_hold_the_best_of_their_block_and_no_row_besides(tmp_path: Path, keep: str) -> None:
+    loads = ",".join(map(str, range(1, 513)))
+    sizes = {}
+    for kept in ("all", keep):
+        settings = (f"output.keep={kept}", "output.top=5", f"workload.concurrency={loads}")
+        run = a_run(tmp_path / kept, *settings, block_rows=4096)
+        sizes[kept] = sum(part.stat().st_size for part in (run.folder / "parts").iterdir())
+    job = run.job
+    for index in range(job.n_blocks):
+        begin, stop = job.rows_of(index)
+        best = job.evaluator.summariser.summary(job.evaluator.frame(begin, stop)).rows
+        held = rows_of(run.folder).filter(pl.col("row").is_between(begin, stop - 1))
+        assert held["row"].to_list() == best.tolist()
+    assert sizes[keep] < 0.2 * sizes["all"]
 
 
 def test_the_manifest_counts_every_row_once(run: Run) -> None:
