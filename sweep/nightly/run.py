@@ -28,7 +28,7 @@ from sweep.nightly.plan import NOT_PLANNED, model_plan
 from sweep.nightly.shape import shape_of
 from sweep.nightly.steps import Steps, digest_of
 from sweep.nightly.traffic import Traffic, log_state, traffic_of
-from sweep.nightly.words import summary_md
+from sweep.nightly.words import headline, summary_md
 from sweep.parts import digest, parquet_bytes
 from sweep.planner.run import arguments
 
@@ -51,6 +51,8 @@ def main(argv: Sequence[str]) -> int:
     print(json.dumps(plan, indent=1) if as_json else summary_md(plan))
     if not as_json:
         print(folder)
+    if plan["exit_status"]:
+        print(f"servesweep nightly: {headline(plan)}", file=sys.stderr)
     return int(plan["exit_status"])
 
 

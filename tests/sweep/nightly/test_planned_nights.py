@@ -88,7 +88,9 @@ def test_the_command_line_answers_with_its_statuses(job, tmp_path: Path, capsys)
     assert main([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["night"] == NIGHT.isoformat()
     assert main([*arguments, "slo.tpot_ms=0.1"]) == 3
-    assert capsys.readouterr().out.rstrip().endswith(f"out/{NIGHT}")
+    told = capsys.readouterr()
+    assert told.out.rstrip().endswith(f"out/{NIGHT}")
+    assert told.err.startswith(f"servesweep nightly: demo, {NIGHT}: a model has no plan")
     assert main(["nightly", "job=demo", "job.log=absent.csv", "demand.sparee=2"]) == 2
     assert "nearest: demand.spare" in capsys.readouterr().err
     assert main(["nightly", "job=dem"]) == 2
