@@ -20,9 +20,6 @@ ELSEWHERE = {
     "servesweep grid=default 'workload.isl=256,512,1024,2048,4096,8192' output.report=false": "two million rows",
     "servesweep bench": "run for the README",
     "servesweep nightly --config-dir /etc/servesweep job=gateway": "a job of the reader's own",
-    "servesweep simulate --cluster-config single_node_pim_instance.json --enable-attn-offloading --enable-sub-batch-interleaving": (
-        "a cluster configuration of the specification"
-    ),
 }
 """Commands that no test runs, and why."""
 RESULT = {
