@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 PLACEHOLDER = re.compile(r"\.\.\.|\b(FILE|DIR|SRC|VERB|NAME|TABLE)\b|group\.(field|key)=value|> docs/")
 ELSEWHERE = {
     "servesweep calibrate engine silicon_dev.csv amd_dev.csv": "minutes, and rewrites the shipped fit",
-    "servesweep grid=default 'workload.isl=256,512,1024,2048,4096,8192' output.report=false": "two million rows",
+    "servesweep grid=default 'workload.isl=range(256,7936,256)' output.report=false": "ten million rows",
     "servesweep bench": "run for the README",
     "servesweep nightly --config-dir /etc/servesweep job=gateway": "a job of the reader's own",
 }
