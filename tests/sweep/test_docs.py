@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 PLACEHOLDER = re.compile(r"\.\.\.|\b(FILE|DIR|SRC|VERB|NAME|TABLE)\b|group\.(field|key)=value|> docs/")
 ELSEWHERE = {
-    "servesweep calibrate engine silicon_dev.csv amd_dev.csv": "minutes, and rewrites the shipped fit",
+    "servesweep calibrate engine silicon_dev.csv amd_dev.csv throughput_dev.csv": "minutes, and rewrites the shipped fit",
     "servesweep grid=default 'workload.isl=range(256,7936,256)' output.report=false": "ten million rows",
     "servesweep bench": "run for the README",
     "servesweep nightly --config-dir /etc/servesweep job=gateway": "a job of the reader's own",
