@@ -232,6 +232,7 @@ def test_a_fan_out_killed_twice_ends_as_if_it_had_not_been(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_a_fan_out_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path):
     check_kills(tmp_path, 20, 2)
 
