@@ -160,7 +160,9 @@ def test_the_report_of_a_plan_draws_its_curves_quietly(
         drawn = page.page.evaluate("curve.series.map(s => s.x.length)")
         assert len(drawn) == 2 and min(drawn) > 3
     assert page.page.locator("#timeline canvas").count() >= 6
-    assert page.page.locator("#sensitivity .swing").count() == 10
+    assert (
+        page.page.locator("#sensitivity .swing").count() == page.page.evaluate("data.sensitivity.length") > 0
+    )
     assert page.complaints == []
 
 
