@@ -68,5 +68,5 @@ def sound_parts(folder: Path) -> dict[int, Path]:
         if match and digest(path.read_bytes())[:DIGEST_LENGTH] == match[2]:
             parts[int(match[1])] = path
         elif match or path.name.startswith(TEMPORARY):
-            path.unlink()
+            path.unlink(missing_ok=True)
     return parts
