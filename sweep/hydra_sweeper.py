@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_store import ConfigStore
@@ -77,7 +78,7 @@ def compose_grid(overrides: Sequence[str], *, config_dirs: Sequence[Path] = ()) 
     try:
         lines = _with_preset(list(overrides), hydra)
         result = hydra.multirun("config", lambda grid: grid, lines, with_log_configuration=False)
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
         raise UserError(f"the configuration does not compose: {first_line(error)}") from None
     finally:
         GlobalHydra.instance().clear()

@@ -22,6 +22,12 @@ Floats = NDArray[np.float64]
 NS_PER_US = 1000.0
 TP_STABLE = ("layernorm", "qk_norm", "final_layernorm", "sampler")
 """Layers that do not shrink with tensor parallelism: always read from tp1."""
+LABELS = ("layer", "n_label", "skew_rate_label", "kv_big_label", "kp_label")
+"""Columns of a bundle's tables that are names; all others are numbers."""
+MOST = 1e12
+"""Largest count or time of a table: eleven days in us, and sums of nanoseconds still fit 64 bits."""
+MAX_BINS = 64
+"""Edges per axis of the skew table, which has their fourth power as entries."""
 FALLBACK_BINS: dict[str, list[float]] = {
     "n": [2, 4, 8, 16, 32, 64, 128, 256, np.inf],
     "skew_rate": [0.05, 0.15, 0.4, 0.7, np.inf],
@@ -71,7 +77,29 @@ def _read_csv(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise UserError(f"{path.name} lacks the column {missing[0]}", file=str(path), field=missing[0])
+    for column in set(columns) - set(LABELS):
+        frame = frame.with_columns(_number(frame[column], path))
+    if not frame.height:
+        raise UserError(f"{path.name} has no rows", file=str(path))
     return frame
+
+
+def _number(values: pl.Series, path: Path) -> pl.Series:
+    """The column, checked: a number from 0 (a skew weight: any) to `MOST` in every row."""
+    low = -MOST if values.name == "alpha" else 0
+    numbers = values.cast(pl.Float64, strict=False)
+    good = numbers.is_between(low, MOST).fill_null(False)
+    if not good.all():
+        at = int((~good).arg_true()[0])
+        raise UserError(
+            "is not a number",
+            file=str(path),
+            line=at + 2,
+            field=values.name,
+            value=values[at],
+            allowed=f"{low:g} to {MOST:g}",
+        )
+    return values if values.dtype.is_numeric() else numbers
 
 
 def _whole_ns(time_us: pl.Series) -> Floats:
@@ -106,8 +134,8 @@ def _moe(path: Path) -> dict[int, Curve]:
 
 def _meta(path: Path) -> dict[str, Any]:
     try:
-        meta = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
+        meta = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"cannot read {path.name}: {error}", file=str(path)) from error
     if not isinstance(meta, dict):
         raise UserError("meta.yaml is not a mapping", file=str(path))
@@ -122,6 +150,8 @@ def _read_skew(profile: Profile, fit: dict[str, Any], tp: int, folder: Path) -> 
     labels: list[list[str]] = []
     for i, name in enumerate(FALLBACK_BINS):
         edges = axes.get(f"{name}_bins")
+        if edges and len(edges) > MAX_BINS:
+            raise ValueError(f"{name}_bins has more than {MAX_BINS} edges")
         profile.bins[i] = [float(e) for e in edges[1:]] if edges else FALLBACK_BINS[name]
         labels.append([str(label) for label in axes.get(f"{name}_labels") or ()])
     profile.alpha_default = float(entry.get("alpha_default", 0.0))
@@ -187,20 +217,40 @@ def read_profile(root: Path, hardware: str, model: str, variant: str, tp: int) -
                 linear[name] = stable_linear[name]
             if name in stable_sequence:
                 sequence[name] = stable_sequence[name]
-    engine = meta.get("engine_effective") or {}
+    engine = _mapping(meta, "engine_effective", base)
     profile = Profile(
         where=folder,
         linear=linear,
         sequence=sequence,
         attention=_attention(folder / "attention.csv"),
         moe=_moe(tp1 / "moe.csv") if (tp1 / "moe.csv").is_file() else {},
-        max_tokens=int(engine.get("max_num_batched_tokens") or 0),
-        max_seqs=int(engine.get("max_num_seqs") or 0),
+        max_tokens=_limit(engine, "max_num_batched_tokens", base),
+        max_seqs=_limit(engine, "max_num_seqs", base),
     )
-    fit = meta.get("skew_fit") or {}
+    fit = _mapping(meta, "skew_fit", base)
     if fit.get("enabled"):
-        _read_skew(profile, fit, tp, folder)
+        try:
+            _read_skew(profile, fit, tp, folder)
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            raise UserError(
+                f"skew_fit cannot be read: {type(error).__name__} {error}", file=str(base / "meta.yaml")
+            ) from None
     return profile
+
+
+def _mapping(meta: dict[str, Any], name: str, base: Path) -> dict[str, Any]:
+    value = meta.get(name) or {}
+    if not isinstance(value, dict):
+        raise UserError("is not a mapping", file=str(base / "meta.yaml"), field=name)
+    return value
+
+
+def _limit(engine: dict[str, Any], name: str, base: Path) -> int:
+    """A limit of the profiled engine; 0 where it is not told."""
+    value = engine.get(name) or 0
+    if not isinstance(value, int) or not 0 <= value <= 2**31:
+        raise UserError("is not a whole number", file=str(base / "meta.yaml"), field=name, value=value)
+    return int(value)
 
 
 def _nearest_pair(pairs: list[tuple[int, int]], chunk: int, n_decode: int) -> tuple[int, int]:

@@ -226,6 +226,8 @@ def _compressed_tensors(q: Config, base: Format) -> Scheme:
             continue
         form = _tensor_format(group["weights"], where)
         targets = group.get("targets") or ["Linear"]
+        if not isinstance(targets, list):
+            raise UserError("is not a list", field=f"{where}.targets", value=targets)
         if any(target in ("Linear", "FusedMoE") for target in targets):
             scheme.default = form
         else:

@@ -16,6 +16,8 @@ from sweep.errors import UserError, nearest
 from sweep.paths import conf_dir
 
 DEFAULT_BOOK = "on_demand"
+MOST_USD = 1e9
+"""$/GPU-hour above which a figure is taken for a mistake."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,21 @@ def price_of(book: str, hardware_name: str) -> PriceFact:
 
 
 def usd_in_table(table: Mapping[str, Any] | None, hardware_name: str) -> float | None:
-    """$/GPU-hour in a book's table, whose entries are a mapping, a bare number, or null."""
+    """$/GPU-hour in a book's table, whose entries are a mapping, a bare number, or null. Raises UserError for others."""
+    if table is not None and not isinstance(table, Mapping):
+        raise UserError("is not a table of accelerators", field="price.book", value=table)
     entry = (table or {}).get(hardware_name)
-    value = entry["usd_per_gpu_hour"] if isinstance(entry, Mapping) else entry
-    return None if value is None else float(value)
+    value = entry.get("usd_per_gpu_hour") if isinstance(entry, Mapping) else entry
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_USD:
+        raise UserError(
+            "is no price",
+            field=f"price.book.{hardware_name}",
+            value=value,
+            allowed=f"$/GPU-hour up to {MOST_USD:g}, or null",
+        )
+    return float(value)
 
 
 @cache

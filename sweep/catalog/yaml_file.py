@@ -17,7 +17,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     """The mapping in `file`. Raises UserError where it holds no mapping."""
     try:
         content = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"is not YAML: {error}", file=file.name) from None
     if not isinstance(content, dict):
         raise UserError("holds no mapping", file=file.name)

@@ -199,7 +199,7 @@ def _instance(reader: _Reader, node: int) -> InstanceConfig:
             if close:
                 raise UserError("unknown key", file=reader.file, field=reader.name(key), near=close)
     role = reader.required("pd_type")
-    if role not in ROLES:
+    if not isinstance(role, (str, type(None))) or role not in ROLES:
         raise reader.fail("pd_type", "unknown", role, "prefill, decode, null")
     tp, pp = _shape(reader)
     group = reader.data.get("dp_group")
