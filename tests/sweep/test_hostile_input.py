@@ -29,6 +29,7 @@ from sweep.errors import UserError
 from sweep.hydra_sweeper import compose_grid
 from sweep.overrides import parse
 from sweep.profiles import read_profile, stack
+from sweep.simulate.arguments import parse as simulate_arguments
 from sweep.simulate.cluster import read_cluster
 from sweep.traces import source
 from sweep.traces.reader import read
@@ -438,3 +439,11 @@ def test_a_gzip_bomb_is_one_line_before_it_is_unpacked(
     file.write_bytes(gzip.compress(b"arrival_ns,isl,osl\n" + b"1,2,3\n" * 20_000_000, 9))
     with pytest.raises(UserError, match="unpacks to more than"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    "name", ["../out", "a/b", "/etc/x", "..", ".", "", "a\\b", "a\x00b", "a\nb", "~/x y"]
+)
+def test_a_run_id_that_leaves_its_folder_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="run-id"):
+        simulate_arguments([f"--run-id={name}"])

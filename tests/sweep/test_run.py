@@ -90,12 +90,19 @@ def test_processes_give_the_same_bytes_as_threads(run: Run, tmp_path: Path) -> N
 
 
 def test_a_row_by_itself_has_the_values_of_its_block(run: Run) -> None:
-    rows = np.array([3, 41, 95])
+    rows = np.array([3, 4, 41, 95])
     assert_frame_equal(
         run.job.evaluator.frame_of(rows),
         rows_of(run.folder).filter(pl.col("row").is_in(rows.tolist())),
         check_exact=True,
     )
+
+
+def test_any_rows_in_any_order_have_their_values() -> None:
+    grid = compose_grid(["model=llama_3_1_8b", "hardware=h100_sxm", "workload.concurrency=range(1,1025)"])
+    evaluator = evaluate_module.Evaluator(grid, coefficients(grid.hardware, "fitted"))
+    rows = np.array([700, 3, 2, 2, 127, 128, 1023, 0])
+    assert_frame_equal(evaluator.frame_of(rows), evaluator.frame(0, 1024)[rows.tolist()], check_exact=True)
 
 
 @pytest.mark.parametrize("keep", ["feasible", "frontier", "top"])
