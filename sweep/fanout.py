@@ -160,8 +160,13 @@ def _key(record: NDArray[np.float64], coefficients: NDArray[np.float64], seed: i
 
 
 def _write(folder: Path, row: int, content: dict[str, Any]) -> None:
+    """Write a candidate's file, then remove those of its row that were made from other inputs."""
     data = json.dumps(content, allow_nan=False, sort_keys=True).encode()
-    write_atomic(folder / f"row-{row:012d}.{digest(data)[:DIGEST_LENGTH]}.json", data)
+    written = folder / f"row-{row:012d}.{digest(data)[:DIGEST_LENGTH]}.json"
+    write_atomic(written, data)
+    for stale in folder.glob(f"row-{row:012d}.*.json"):
+        if stale != written:
+            stale.unlink(missing_ok=True)
 
 
 def sound_files(folder: Path) -> dict[int, dict[str, Any]]:

@@ -148,6 +148,8 @@ def test_a_file_made_from_other_inputs_is_not_used(folder, tmp_path):
     log = tmp_path / "calls"
     table = fan_out(folder, 1, 1, seed=5, simulate=doubling(log))
     assert calls(log) == table.height
+    files = [path.name.split(".")[0] for path in (folder / FOLDER).glob("row-*")]
+    assert len(files) == len(set(files))
     content = json.loads(next((folder / FOLDER).iterdir()).read_text())
     assert set(content) == {"row", "inputs", "figures"}
 
