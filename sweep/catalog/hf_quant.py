@@ -157,6 +157,13 @@ def _left_out(q: Config) -> ModuleNames:
     return ModuleNames(names, "quantization_config.ignore")
 
 
+def _mapping(q: Config, key: str) -> Config:
+    found = q.get(key) or {}
+    if not isinstance(found, dict):
+        raise UserError("is not a mapping", field=f"quantization_config.{key}", value=found)
+    return found
+
+
 def _fp8(q: Config, base: Format) -> Scheme:
     block = q.get("weight_block_size")
     return Scheme(plain("fp8_block" if block else "fp8"), _left_out(q), base)
@@ -212,7 +219,7 @@ def _tensor_format(w: Config, field: str) -> Format:
 def _kv_dtype(kv: Any) -> str:
     """Format of the KV cache from any of its descriptions; 16 bit where there is none."""
     bits = kv.get("num_bits") if isinstance(kv, dict) else {"FP8": 8, "NVFP4": 4}.get(str(kv).upper())
-    return {8: "fp8", 4: "nvfp4"}.get(bits or 16, "bfloat16")
+    return {"8": "fp8", "4": "nvfp4"}.get(str(bits), "bfloat16")
 
 
 def _compressed_tensors(q: Config, base: Format) -> Scheme:
@@ -243,7 +250,11 @@ def _modelopt(q: Config, base: Format) -> Scheme:
     if mixed and not isinstance(layers, dict):
         raise UserError("missing from the configuration", field="quantization_config.quantized_layers")
     scheme = Scheme(base if mixed else _algorithm(algorithm), _left_out(q), base)
-    for name, layer in (layers or {}).items() if mixed else ():
+    for name, layer in layers.items() if mixed else ():
+        if not isinstance(layer, dict):
+            raise UserError(
+                "is not a mapping", field=f"quantization_config.quantized_layers.{name}", value=layer
+            )
         scheme.named[from_layers(str(name))] = _algorithm(str(layer.get("quant_algo")).upper())
     scheme.kv = _kv_dtype(q.get("kv_cache_quant_algo") or q.get("kv_cache_scheme"))
     return scheme
@@ -260,6 +271,8 @@ def _algorithm(name: str) -> Format:
 def _quark_format(w: Any, field: str) -> Format:
     """The format of a quark weight description (a list describes two-level scales: the first counts)."""
     w = w[0] if isinstance(w, list) and w else w
+    if not isinstance(w, dict):
+        raise UserError("is not a description of weights", field=field, value=w)
     dtype, scheme = str(w.get("dtype")), str(w.get("qscheme"))
     if dtype == "fp4":
         return plain("mxfp4")
@@ -282,7 +295,7 @@ def _quark(q: Config, base: Format) -> Scheme:
             "missing from the configuration", field="quantization_config.global_quant_config.weight"
         )
     scheme = Scheme(_quark_format(weight, "global_quant_config.weight"), _left_out(q), base)
-    for name, config in (q.get("layer_quant_config") or {}).items():
+    for name, config in _mapping(q, "layer_quant_config").items():
         if isinstance(config, dict) and config.get("weight"):
             scheme.rules.append(
                 (ModuleNames([name], "layer_quant_config"), _quark_format(config["weight"], name))

@@ -222,15 +222,53 @@ MODEL = {
 }
 
 
+QUANTISED: dict[str, dict[str, Any]] = {
+    "compressed-tensors": MODEL["quantization_config"],
+    "modelopt": {
+        "quant_method": "modelopt",
+        "quant_algo": "MIXED_PRECISION",
+        "quantized_layers": {"model.layers.4.mlp": {"quant_algo": "NVFP4"}, "lm_head": {"quant_algo": "FP8"}},
+        "kv_cache_scheme": {"num_bits": 8},
+        "exclude_modules": ["model.embed_tokens"],
+    },
+    "quark": {
+        "quant_method": "quark",
+        "global_quant_config": {"weight": [{"dtype": "fp4", "qscheme": "per_group", "group_size": 32}]},
+        "layer_quant_config": {"*self_attn*": {"weight": {"dtype": "fp8_e4m3", "qscheme": "per_channel"}}},
+        "kv_cache_quant_config": {"*k_proj": {"weight": {"dtype": "fp8_e4m3"}}},
+        "exclude": ["lm_head"],
+    },
+    "awq": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True},
+    "mxfp4": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+    "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128], "ignored_layers": ["lm_head"]},
+}
+
+
+@pytest.mark.parametrize("method", sorted(QUANTISED))
+def test_undamaged_quantised_configurations_are_read(method: str) -> None:
+    architecture_from({**MODEL, "quantization_config": QUANTISED[method]}, None)
+
+
 @pytest.mark.parametrize("cases", CASES)
-def test_model_configurations(tmp_path: Path, cases: int) -> None:
+@pytest.mark.parametrize("method", sorted(QUANTISED))
+def test_model_configurations(tmp_path: Path, cases: int, method: str) -> None:
     file = tmp_path / "config.json"
 
     def take(document: Any) -> None:
         file.write_text(json.dumps(document))
         architecture_from(read_json(file), None)
 
-    fuzz(cases, damaged(MODEL), take)
+    fuzz(cases, damaged({**MODEL, "quantization_config": QUANTISED[method]}), take)
+
+
+@pytest.mark.parametrize("cases", CASES)
+@pytest.mark.parametrize("method", sorted(QUANTISED))
+def test_quantisation_blocks(cases: int, method: str) -> None:
+    fuzz(
+        cases,
+        damaged(QUANTISED[method]),
+        lambda block: architecture_from({**MODEL, "quantization_config": block}, None),
+    )
 
 
 @pytest.mark.parametrize("cases", CASES)
