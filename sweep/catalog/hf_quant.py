@@ -245,12 +245,12 @@ def _compressed_tensors(q: Config, base: Format) -> Scheme:
 
 def _modelopt(q: Config, base: Format) -> Scheme:
     algorithm = str(q.get("quant_algo") or "").upper()
-    layers = q.get("quantized_layers")
     mixed = algorithm == "MIXED_PRECISION"
-    if mixed and not isinstance(layers, dict):
+    layers = _mapping(q, "quantized_layers") if mixed else {}
+    if mixed and not layers:
         raise UserError("missing from the configuration", field="quantization_config.quantized_layers")
     scheme = Scheme(base if mixed else _algorithm(algorithm), _left_out(q), base)
-    for name, layer in layers.items() if mixed else ():
+    for name, layer in layers.items():
         if not isinstance(layer, dict):
             raise UserError(
                 "is not a mapping", field=f"quantization_config.quantized_layers.{name}", value=layer
