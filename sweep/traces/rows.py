@@ -51,10 +51,10 @@ class Turn:
 
 def tokens_of(value: object, name: str) -> int:
     """A length in tokens, 1 to 100 million; numbers written as text are read."""
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,20}\s*", value):
+    if isinstance(value, str) and re.fullmatch(r"[ \t]*[+-]?[0-9]{1,20}[ \t]*", value):
         value = int(value)
     elif isinstance(value, str) and re.fullmatch(
-        r"\s*[+-]?(\d{1,30}\.?\d{0,30}|\.\d{1,30})([eE][+-]?\d{1,3})?\s*", value
+        r"[ \t]*[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?[ \t]*", value
     ):
         value = float(value)
     if value is None or value == "":

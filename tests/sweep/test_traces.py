@@ -432,3 +432,11 @@ def test_the_public_traces_are_read_whole(shared):
     assert (len(azure), len(mooncake)) == (19_366, 12_031)
     assert azure.arrival_ns[-1] == 3_501_721_937_000
     assert mooncake.blocks.offset[-1] == 288_500
+
+
+def test_control_characters_beside_a_length_are_no_number():
+    from sweep.traces.rows import NotARequest, tokens_of
+
+    assert tokens_of(" 12 ", "isl") == 12
+    with pytest.raises(NotARequest, match="not a number"):
+        tokens_of("1\x1c", "isl")
