@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -80,7 +80,7 @@ def _fewer(part: Part, gone: int) -> Part:
     return Part(part.row, part.role, part.count - gone, part.rate_per_s, part.saturated_per_s)
 
 
-def _weakest(plan: Plan, figure) -> float:  # type: ignore[no-untyped-def]
+def _weakest(plan: Plan, figure: Callable[[Part], float]) -> float:
     """Sum over replicas; the smaller pool's sum where pools split the work."""
     if plan.kind == "split":
         return float(min(figure(part) for part in plan.parts))

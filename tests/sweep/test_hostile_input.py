@@ -33,6 +33,7 @@ from sweep.simulate.arguments import parse as simulate_arguments
 from sweep.simulate.cluster import read_cluster
 from sweep.traces import source
 from sweep.traces.reader import read
+from tests.sweep.model_configs import LATENT
 
 CASES = [200, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
 
@@ -191,28 +192,8 @@ def test_cluster_files_of_any_bytes(tmp_path: Path, cases: int) -> None:
     fuzz(cases, damaged_text(json.dumps(CLUSTER)), take)
 
 
-MODEL = {
+MODEL = LATENT | {
     "architectures": ["DeepseekV3ForCausalLM"],
-    "model_type": "deepseek_v3",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "torch_dtype": "bfloat16",
-    "kv_lora_rank": 512,
-    "q_lora_rank": 1536,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "n_routed_experts": 64,
-    "n_shared_experts": 2,
-    "num_experts_per_tok": 6,
-    "moe_intermediate_size": 1408,
-    "first_k_dense_replace": 3,
-    "topk_method": "noaux_tc",
     "rope_scaling": {"type": "yarn", "factor": 40},
     "quantization_config": {
         "quant_method": "compressed-tensors",
