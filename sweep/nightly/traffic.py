@@ -16,6 +16,7 @@ from sweep.nightly.intake import Intake
 from sweep.nightly.job import Job
 from sweep.nightly.sketch import MICRO, quantile
 from sweep.traces.builtin import builtin_log
+from sweep.traces.problems import OnBadLine
 from sweep.traces.reader import Source, stream
 from sweep.traces.requests import Requests
 from sweep.traces.source import expand
@@ -89,8 +90,8 @@ def traffic_of(job: Job, night: date | None, scratch: Path) -> Traffic:
         builtin_log(path, BUILTIN_DAYS, BUILTIN_SEED)
         source = stream([path], intake)
     else:
-        policy = "stop" if job.on_bad_line == "stop" else "skip"
-        source = stream(_names(job, night), intake, columns=job.columns, on_bad_line=policy)  # type: ignore[arg-type]
+        policy: OnBadLine = "stop" if job.on_bad_line == "stop" else "skip"
+        source = stream(_names(job, night), intake, columns=job.columns, on_bad_line=policy)
     if not source.clock.absolute:
         raise UserError("times are no dates; a nightly log needs them", file=source.files[0])
     if len(intake.models.names) > MOST_MODELS:

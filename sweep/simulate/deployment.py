@@ -212,8 +212,8 @@ def client_traffic(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> tuple[Traf
         traffic = replace(traffic, n_requests=int(total), rate_per_s=rate)
         process = ARRIVALS[int(p["arrival"])]
         if process == "pulse":
-            pulse = {"pulse_requests": shape.pulse_requests, "pulse_delay_s": shape.pulse_delay_s}
-            return replace(traffic, process="pulse", **pulse), 0  # type: ignore[arg-type]
+            traffic = replace(traffic, pulse_requests=shape.pulse_requests, pulse_delay_s=shape.pulse_delay_s)
+            return replace(traffic, process="pulse"), 0
         if process == "deterministic":
             return replace(traffic, process="deterministic"), 0
         return replace(traffic, process="gamma", burstiness=float(p["burstiness"])), 0
