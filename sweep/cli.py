@@ -94,6 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"servesweep {verb}: {error.filename2 or error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_INPUT
     except KeyboardInterrupt:
         print(f"servesweep {verb}: interrupted", file=sys.stderr)
         return 130

@@ -24,8 +24,9 @@ from sweep.candidates import chosen, record_of, with_neighbours
 from sweep.compilation import announced
 from sweep.errors import UserError
 from sweep.fidelity import coefficients_of
+from sweep.files import TEMPORARY, write_atomic
 from sweep.frontier import COST, FRONTIERS, Points, pareto
-from sweep.parts import DIGEST_LENGTH, TEMPORARY, digest, parquet_bytes, write_atomic
+from sweep.parts import DIGEST_LENGTH, digest, parquet_bytes
 from sweep.progress import progress
 from sweep.run import FRONTIER, Run, reopen
 from sweep.scenarios import scenario_columns

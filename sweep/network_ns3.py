@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import UserError
+from sweep.files import write_atomic
 
 GRID_BYTES = tuple(4**exponent for exponent in range(5, 14))
 """1 KiB to 64 MiB; smaller messages take as long as 1 KiB, larger ones at the bandwidth of the last two sizes."""
@@ -298,13 +299,8 @@ class _Table:
 
     def _write(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.file.with_suffix(f".{os.getpid()}.tmp")
         content = {"fabric": asdict(self.fabric), "times_us": self.times}
-        with temporary.open("w", encoding="utf-8") as handle:
-            json.dump(content, handle, indent=1, sort_keys=True)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(self.file)
+        write_atomic(self.file, json.dumps(content, indent=1, sort_keys=True).encode())
 
 
 def fabric_of(fields: Any, n_gpus: int, domain_gpus: int) -> Fabric:

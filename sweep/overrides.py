@@ -123,7 +123,8 @@ def _known_choice(group: str, choice: str, options: Iterable[str], file: str | N
     options = list(options)
     if choice in options:
         return choice
-    found = same_spelling(choice, options) or _catalogued(group, choice)
+    found = _catalogued(group, choice) if _is_path(choice) else same_spelling(choice, options)
+    found = found or _catalogued(group, choice)
     if found is None:
         few = (
             ", ".join(options)
@@ -150,10 +151,14 @@ def _catalogued(group: str, text: str) -> str | None:
     try:
         resolve_model(text)
     except UserError:
-        if "/" in text:
+        if _is_path(text):
             raise
         return None
     return text
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or text.endswith(".json")
 
 
 def _unknown_key(key: str, groups: dict[str, list[str]], file: str | None) -> UserError:

@@ -4,40 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
+from sweep.files import TEMPORARY, write_atomic
+
 DIGEST_LENGTH = 16
-TEMPORARY = ".tmp-"
 _PART = re.compile(r"part-(\d{6,})\.([0-9a-f]{16})\.parquet")
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, sync it, rename it: a reader never sees half of it."""
-    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(6)}-{path.name}")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def parquet_bytes(frame: pl.DataFrame, metadata: Mapping[str, str] | None = None) -> bytes:

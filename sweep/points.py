@@ -377,6 +377,8 @@ def run(
 ) -> int:
     """The verb: exit status 0, or 2 (by `UserError`) where no row could be priced."""
     frame = read_table(source)
+    if target.exists() and target.samefile(source):
+        raise UserError("is the table that is read", file=str(target))
     if frame.height == 0:
         raise UserError("has no rows", file=str(source))
     out = price_points(frame, fidelity, anchors, simulated)

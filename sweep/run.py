@@ -24,10 +24,11 @@ from sweep.evaluate import BEST_ONLY, BlockJob, Evaluator, run_blocks
 from sweep.fidelity import base_of
 from sweep.fields import by_key
 from sweep.fields.inert import inert
+from sweep.files import write_atomic
 from sweep.frontier import FRONTIERS, Running, Summary, ranks
 from sweep.manifest import FILE as MANIFEST
 from sweep.manifest import manifest
-from sweep.parts import parquet_bytes, sound_parts, write_atomic
+from sweep.parts import parquet_bytes, sound_parts
 from sweep.progress import progress
 from sweep.saved import FILE as CONFIG
 from sweep.saved import dumped, loaded

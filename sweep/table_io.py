@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import polars as pl
 
 from sweep.errors import UserError
+from sweep.files import replaced
 
 SUFFIXES = (".csv", ".parquet", ".jsonl", ".ndjson")
 MAX_BYTES = 8 * 1024**3
@@ -19,18 +19,43 @@ def read_table(path: Path) -> pl.DataFrame:
     if suffix not in SUFFIXES:
         raise UserError("unknown kind of table", file=str(path), allowed=", ".join(SUFFIXES))
     if not path.is_file():
-        raise UserError("no such file", file=str(path))
+        raise UserError("is a folder" if path.is_dir() else "no such file", file=str(path))
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"larger than {MAX_BYTES // 1024**3} GiB", file=str(path))
     try:
         if suffix == ".csv":
-            return pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"])
+            return _distinct(
+                pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"]), path
+            )
         if suffix == ".parquet":
             return pl.read_parquet(path)
         return pl.read_ndjson(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"cannot be read: {reason}", file=str(path)) from None
+
+
+def _distinct(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """The frame; UserError where a column stands twice, which the reader renames."""
+    twice = next((name for name in frame.columns if "_duplicated_" in name), None)
+    if twice is not None:
+        raise UserError("a column stands twice", file=str(path), field=twice.partition("_duplicated_")[0])
+    return frame
+
+
+def numbers(frame: pl.DataFrame, column: str, path: Path | None = None) -> pl.Series:
+    """A column as float64; UserError with the line where a value is no number."""
+    found = frame[column].cast(pl.Float64, strict=False)
+    wrong = (found.is_null() & frame[column].is_not_null()).arg_true()
+    if len(wrong):
+        raise UserError(
+            "is not a number",
+            file=None if path is None else str(path),
+            line=int(wrong[0]) + 2,
+            field=column,
+            value=frame[column][int(wrong[0])],
+        )
+    return found
 
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
@@ -40,20 +65,15 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
         raise UserError("unknown kind of table", file=str(path), allowed=", ".join(SUFFIXES))
     if not path.parent.is_dir():
         raise UserError("no such folder", file=str(path.parent))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as handle:
+        with replaced(path) as handle:
             if suffix == ".csv":
                 frame.write_csv(handle)
             elif suffix == ".parquet":
                 frame.write_parquet(handle)
             else:
                 frame.write_ndjson(handle)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        temporary.unlink(missing_ok=True)
         raise UserError(f"cannot be written: {_reason(error)}", file=str(path)) from None
 
 

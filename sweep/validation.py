@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ import polars as pl
 from sweep.accelerator_style import MARKERS, styles
 from sweep.catalog.hardware import resolve_hardware
 from sweep.errors import UserError
+from sweep.files import write_atomic
 from sweep.png import png_bytes
 from sweep.points import PointCorrector, price_points
-from sweep.table_io import read_table
+from sweep.table_io import numbers, read_table
 from sweep.validation_runs import NEEDED, replayed, runs_in
 
 SLICES = ("mode", "backend", "implementation", "hardware", "gpu", "model", "statistic")
@@ -79,11 +81,11 @@ def _answered(table: pl.DataFrame, answers: pl.DataFrame, pairs: dict[str, str])
     bounds = [c for c in answers.columns if c.endswith(("_p10", "_p90"))]
     out = []
     for predicted, measured in pairs.items():
-        kept = answers.select("id", "status", pl.col(predicted).alias("predicted"), *bounds)
-        frame = table.with_columns(pl.col(measured).cast(pl.Float64).alias("measured")).join(
-            kept, on="id", how="left"
-        )
+        kept = answers.select("id", "status", "reason", pl.col(predicted).alias("predicted"), *bounds)
+        frame = table.with_columns(numbers(table, measured).alias("measured")).join(kept, on="id", how="left")
         frame = frame.filter(pl.col("measured").is_not_null() & (pl.col("measured") > 0))
+        if frame.height == 0:
+            raise UserError("no row has a value above 0", field=measured)
         inside = pl.lit(None, pl.Boolean)
         if f"{predicted}_p10" in bounds:
             inside = pl.col("measured").is_between(pl.col(f"{predicted}_p10"), pl.col(f"{predicted}_p90"))
@@ -188,8 +190,9 @@ def parity_plot(measured: Sequence[Figure], file: Path) -> None:
     ]
     canvas.legend(handles=handles, loc="lower center", ncols=min(7, len(handles)), fontsize=9, frameon=False)
     canvas.tight_layout(rect=(0, 0.02 + 0.16 / (5.0 * down) * -(-len(handles) // 7), 1, 1))
-    file.write_bytes(png_bytes(canvas, 90))
+    drawn = png_bytes(canvas, 90)
     plt.close(canvas)
+    write_atomic(file, drawn)
 
 
 def _diagonal(panel: Any, frame: pl.DataFrame) -> None:
@@ -239,12 +242,37 @@ def validate(
         if path.is_dir():
             found += run_figures(path, profiles, fidelity)
         else:
-            found += [replace(f, table=path.stem) for f in figures(read_table(path), fidelity, anchors)]
+            found += _of_file(path, fidelity, anchors)
+    for sentence in unanswered(found):
+        print(f"servesweep validate: {sentence}", file=sys.stderr)
     if plot is not None:
         parity_plot(found, plot)
     return pl.concat(
         [score(figure).select(pl.lit(figure.table).alias("table"), pl.all()) for figure in found]
     )
+
+
+def _of_file(path: Path, fidelity: str, anchors: PointCorrector | None) -> list[Figure]:
+    table = read_table(path)
+    try:
+        return [replace(f, table=path.stem) for f in figures(table, fidelity, anchors)]
+    except UserError as error:
+        raise UserError(f"{path}: {error.message}") from None
+
+
+def unanswered(found: Sequence[Figure]) -> list[str]:
+    """A sentence per table whose rows were not all answered: how many, and the first reason."""
+    told = {}
+    for figure in found:
+        if "reason" not in figure.frame.columns:
+            continue
+        without = figure.frame.filter(pl.col("predicted").is_null())
+        if without.height and figure.table not in told:
+            told[figure.table] = (
+                f"{figure.table}: {without.height} of {figure.frame.height} rows are not answered; "
+                f"the first, {without['id'][0]}: {without['reason'][0]}"
+            )
+    return list(told.values())
 
 
 def run_figures(folder: Path, profiles: Path | None, fidelity: str) -> list[Figure]:

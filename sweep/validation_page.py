@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from sweep.errors import UserError
-from sweep.parts import write_atomic
+from sweep.files import write_atomic
 
 BEGIN, END = "<!-- validation: begin -->", "<!-- validation: end -->"
 """Between these lines of a file the short table is replaced; a file without them becomes the full page."""

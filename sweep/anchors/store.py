@@ -9,7 +9,7 @@ from pathlib import Path
 from sweep.anchors.anchor import Anchor
 from sweep.anchors.readers import STORE_KEY, STORE_VERSION, read_results
 from sweep.errors import UserError
-from sweep.parts import write_atomic
+from sweep.files import write_atomic
 
 FILE = "anchors.json"
 """The store's own file in a folder."""

@@ -19,6 +19,7 @@ from sweep.arguments import Parser
 from sweep.calibrate.engine_fit import Layout, fit, layout_of, problem
 from sweep.calibrate.engine_points import FIGURES, Floats, Measured, read_measured
 from sweep.catalog.engine_layer import POOLS
+from sweep.files import write_atomic
 from sweep.paths import conf_dir
 from sweep.progress import progress
 
@@ -151,10 +152,8 @@ def main(arguments: Sequence[str]) -> int:
     header = (
         "# Engine layer, written by `servesweep calibrate engine`; terms: sweep/catalog/engine_layer.py.\n"
     )
-    options.output.write_text(
-        header + yaml.safe_dump(content, sort_keys=False, width=1000, default_flow_style=None),
-        encoding="utf-8",
-    )
+    text = header + yaml.safe_dump(content, sort_keys=False, width=1000, default_flow_style=None)
+    write_atomic(options.output, text.encode())
     for kind, found in content["scores"].items():
         for name, values in found.items():
             print(f"{kind} {name}: {values}")

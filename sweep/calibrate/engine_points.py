@@ -18,7 +18,7 @@ from sweep.catalog.models import resolve_model
 from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
 from sweep.points import build_records
-from sweep.table_io import read_table
+from sweep.table_io import numbers, read_table
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[Any]
@@ -106,5 +106,5 @@ def _labelled(frame: pl.DataFrame, records: Rows) -> Measured:
 def _figure(frame: pl.DataFrame, column: str) -> Floats:
     if column not in frame.columns:
         return np.full(frame.height, np.nan)
-    values: Floats = frame[column].cast(pl.Float64).to_numpy()
+    values: Floats = numbers(frame, column).to_numpy()
     return values

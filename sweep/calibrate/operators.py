@@ -5,7 +5,6 @@ Writes conf/hardware/fitted/<hardware>.yaml, bit for bit the same for the same s
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from sweep.catalog.fitted import COLUMNS, OPERATORS, lineage, operator_class
 from sweep.catalog.hardware import hardware
 from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
+from sweep.files import write_atomic
 from sweep.paths import conf_dir
 from sweep.records import default_records, set_values
 
@@ -127,9 +127,7 @@ def write_fitted(fits: Iterable[Fit], folder: Path) -> list[Path]:
     written = []
     for name, own in sorted(by_hardware.items()):
         file = folder / f"{name}.yaml"
-        partial = file.with_suffix(".partial")
-        partial.write_text(fitted_yaml(name, own), encoding="utf-8")
-        os.replace(partial, file)
+        write_atomic(file, fitted_yaml(name, own).encode())
         written.append(file)
     return written
 

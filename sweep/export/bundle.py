@@ -15,7 +15,7 @@ from sweep.export.benchmark import benchmark, row
 from sweep.export.command import Command
 from sweep.export.deployment import Deployment, Pool
 from sweep.export.documented import documented
-from sweep.parts import write_atomic
+from sweep.files import write_atomic
 
 WRITERS: dict[str, ModuleType] = {"vllm": vllm, "sglang": sglang, "trtllm": trtllm}
 

@@ -36,6 +36,7 @@ FIELDS = (
         "Requests per second of all users together, on average over a busy hour.",
         low=0,
         low_open=True,
+        high=1e9,
         unit="1/s",
         auto="the trace's rate (its busiest minute, whose peak factor is 1); else concurrency sizes the fleet",
     ),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import UserError
-from sweep.parts import write_atomic
+from sweep.files import write_atomic
 
 FILE, GUARD = ".lock", ".lock-guard"
 FOREIGN_HOURS = 24.0

@@ -13,8 +13,9 @@ from typing import Any
 
 import polars as pl
 
+from sweep.files import TEMPORARY, write_atomic
 from sweep.manifest import FILE as MANIFEST
-from sweep.parts import TEMPORARY, digest, parquet_bytes, write_atomic
+from sweep.parts import digest, parquet_bytes
 
 PLAN, HOURS, HISTORY = "plan.json", "hours.parquet", "history.parquet"
 _NIGHT = re.compile(r"\d{4}-\d\d-\d\d")

@@ -12,9 +12,10 @@ from typing import Any
 
 import polars as pl
 
+from sweep.files import write_atomic
 from sweep.nightly.events import Events
 from sweep.nightly.traffic import Traffic
-from sweep.parts import DIGEST_LENGTH, digest, parquet_bytes, write_atomic
+from sweep.parts import DIGEST_LENGTH, digest, parquet_bytes
 
 TABLES = ("hours", "earlier", "peak")
 

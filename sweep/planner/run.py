@@ -15,7 +15,8 @@ import polars as pl
 
 from sweep.compilation import announced
 from sweep.errors import UserError
-from sweep.parts import parquet_bytes, write_atomic
+from sweep.files import write_atomic
+from sweep.parts import parquet_bytes
 from sweep.planner.answer import Answer, answered, curve_frame, deployments_frame, order, plan_row
 from sweep.planner.insights import Insights, insights
 from sweep.planner.plans import Plan

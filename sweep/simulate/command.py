@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -169,9 +170,7 @@ def write_outputs(
 ) -> None:
     """Every file that the command line asks for."""
 
-    def path(value: Path) -> Path:
-        return Path(str(value).replace("{run_id}", run_id))
-
+    path = functools.partial(named, run_id=run_id)
     if options.output is not None:
         outputs.write_csv(outcome, frame, path(options.output))
     if options.parquet is not None:
@@ -244,8 +243,7 @@ def run_streamed(
     )
     told = totals.summary(world, time.perf_counter() - began) | {"run_id": run_id}
     if options.summary is not None:
-        path = Path(str(options.summary).replace("{run_id}", run_id))
-        outputs.write_text(path, json.dumps(told, indent=1) + "\n")
+        outputs.write_text(named(options.summary, run_id), json.dumps(told, indent=1) + "\n")
     print(json.dumps(told) if options.json else outputs.summary_text(told))
     return 0
 
@@ -259,9 +257,23 @@ def warn_partial_power(cluster: ClusterConfig) -> None:
         )
 
 
+def refuse_folders(options: argparse.Namespace, run_id: str) -> None:
+    """Raises UserError, before anything is simulated, where a folder stands in the place of a file to write."""
+    for name in ("output", "parquet", "summary", "steps", "chrome_trace", "plot"):
+        asked = getattr(options, name)
+        if asked is not None and named(asked, run_id).is_dir():
+            raise UserError("is a folder", field=f"--{name.replace('_', '-')}", value=asked)
+
+
+def named(path: Path, run_id: str) -> Path:
+    """An output's path with the run's name in it."""
+    return Path(str(path).replace("{run_id}", run_id))
+
+
 def run(options: argparse.Namespace) -> int:
     """Simulate as the command line says. Raises UserError for what a person got wrong."""
     run_id = options.run_id or f"run_{int(time.time() * 1e6)}_{os.getpid()}"
+    refuse_folders(options, run_id)
     cluster = read_cluster(options.cluster_config or default_cluster())
     if options.network_backend == "ns3":
         from sweep.simulate.network import with_simulated_links

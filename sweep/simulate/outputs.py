@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import polars as pl
 
 from kernels.des_layout import STEP
 from sweep.errors import UserError
+from sweep.files import replaced
 from sweep.simulate.runner import Outcome, inter_token_ns
 
 CSV_COLUMNS = (
@@ -36,19 +35,10 @@ def write_atomically(path: Path, write: Any, mode: str = "w") -> None:
     """Write through a temporary name beside `path`, synchronised, then renamed: a reader sees all or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    except OSError as error:
-        raise UserError(f"cannot write: {error.strerror}", file=str(path)) from error
-    try:
-        with os.fdopen(handle, mode) as stream:
+        with replaced(path, mode) as stream:
             write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from error
 
 
 def write_text(path: Path, text: str) -> None:

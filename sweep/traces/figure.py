@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import UserError
+from sweep.files import write_atomic
 from sweep.png import png_bytes
 from sweep.traces.requests import Requests
 from sweep.traces.summary import Summary, spread_ties
@@ -34,9 +35,7 @@ def draw(path: Path, title: str, requests: Requests, summary: Summary, synthetic
         axis.spines[["top", "right"]].set_visible(False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_bytes(png_bytes(figure))
-        temporary.replace(path)
+        write_atomic(path, png_bytes(figure))
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from None
 

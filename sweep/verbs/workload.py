@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweep.arguments import Parser
 from sweep.errors import UserError, nearest
+from sweep.files import write_atomic
 
 if TYPE_CHECKING:
     from sweep.traces.fit import Fit
@@ -250,8 +251,6 @@ def _write_fit(path: Path, fitted: Fit, trace: Trace, found: Summary) -> None:
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(head + yaml.safe_dump(keys, sort_keys=False), encoding="utf-8")
-        temporary.replace(path)
+        write_atomic(path, (head + yaml.safe_dump(keys, sort_keys=False)).encode())
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from None

@@ -29,6 +29,9 @@ WRONG = {
     "an unknown option": (["--mulitrun", "model=llama_3_1_8b"], ["--mulitrun"]),
     "a folder that is not there": (["--config-dir", "nowhere", "grid=small"], ["nowhere"]),
     "a huge range": (["workload.isl=range(1,100000000)"], ["workload.isl"]),
+    "a choice that is a path": (["price=../on_demand"], ["price=../on_demand", "on_demand"]),
+    "a model file that is none": (["model=none.json"], ["none.json"]),
+    "more requests than there are people": (["workload.concurrency=1e30"], ["workload.concurrency"]),
     "a missing value for a required field": (["workload.isl=null"], ["workload.isl", "must be given"]),
 }
 

@@ -1,0 +1,50 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sweep.errors import UserError
+
+TEMPORARY = ".tmp-"
+"""Start of the names of files that are being written; what is left of a killed run begins so."""
+
+
+@contextmanager
+def replaced(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """A file to write that takes the place of `path` once it is complete and on disk: a reader never sees half of it.
+
+    Raises UserError for a folder in its place, OSError where the system refuses; nothing is left behind then.
+    """
+    if path.is_dir():
+        raise UserError("is a folder", file=str(path))
+    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(6)}-{path.name}")
+    try:
+        with open(temporary, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write a file whole: `replaced` for content that is there."""
+    with replaced(path) as file:
+        file.write(content)

@@ -1,0 +1,89 @@
+"""Files that are there whole or not at all, and what a person is told where the system refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweep.cli import main
+from sweep.errors import UserError
+from sweep.files import replaced, write_atomic
+
+MEASURED = "id,model,hardware,backend,tp,isl,osl,concurrency,measured_ttft_ms,measured_tpot_ms\n"
+ROW = "1,llama_3_1_8b,h100_sxm,vllm,1,1024,1024,16,90,8.5\n"
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    write_atomic(file, b"old")
+    with pytest.raises(RuntimeError), replaced(file) as half:
+        half.write(b"ne")
+        raise RuntimeError
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    with pytest.raises(UserError, match="is a folder"):
+        write_atomic(tmp_path / "d", b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "said"),
+    [
+        (ROW.replace("8.5", "abc"), [], "measured_tpot_ms=abc"),
+        (ROW.replace("90,8.5", "-90,-5"), [], "no row has a value above 0"),
+        (ROW, ["--plot", "folder"], "is a folder"),
+        (ROW, ["--plot", "nowhere/x.png"], "nowhere"),
+        (ROW, ["--markdown", "nowhere/x.md"], "nowhere"),
+    ],
+)
+def test_validate_tells_mistakes_in_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    table: str,
+    more: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.csv").write_text(MEASURED + table)
+    Path("folder").mkdir()
+    assert main(["validate", "m.csv", *more]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "m.csv"]
+
+
+def test_validate_says_why_rows_are_not_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.csv"
+    file.write_text(MEASURED + ROW + ROW.replace("1,llama", "2,llama").replace("vllm", "vlm"))
+    assert main(["validate", str(file)]) == 0
+    told = capsys.readouterr().err
+    assert "1 of 2 rows are not answered; the first, 2:" in told
+    assert "vlm" in told
+
+
+def test_points_does_not_overwrite_what_it_reads_nor_takes_a_column_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.csv"
+    text = "id,model,hardware,tp,isl,osl,concurrency\n1,llama_3_1_8b,H100,1,1024,256,64\n"
+    file.write_text(text)
+    assert main(["points", str(file), str(file)]) == 2
+    assert file.read_text() == text
+    file.write_text(text.replace("osl", "tp"))
+    assert main(["points", str(file), str(tmp_path / "o.csv")]) == 2
+    assert "tp: a column stands twice" in capsys.readouterr().err
+
+
+def test_a_simulation_into_a_folder_is_refused_before_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--output", str(tmp_path)]) == 2
+    assert "--output" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
