@@ -38,7 +38,7 @@ def write_atomically(path: Path, write: Any, mode: str = "w") -> None:
         with replaced(path, mode) as stream:
             write(stream)
     except OSError as error:
-        raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from error
+        raise UserError(f"cannot write: {error.strerror}", file=str(path)) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep import parts as parts_module
+from sweep import files as files_module
 from sweep.errors import UserError
 from sweep.hydra_sweeper import compose_grid
 from sweep.run import carry_out, resume, start
@@ -108,9 +108,9 @@ def test_a_disk_that_fails_is_one_line_and_resume_repairs(
 
     with monkeypatch.context() as patch:
         if failing_call == "open":
-            patch.setattr(parts_module, "open", failing, raising=False)
+            patch.setattr(files_module, "open", failing, raising=False)
         else:
-            patch.setattr(parts_module.os, failing_call, failing)
+            patch.setattr(files_module.os, failing_call, failing)
         with pytest.raises(UserError, match=r"cannot be written: .*servesweep resume") as caught:
             carry_out(run)
     assert "\n" not in caught.value.message
