@@ -15,8 +15,6 @@ from kernels.speculation import draft_us, step_count_spread, tokens_per_step
 from kernels.step import step_us
 
 MAX_WAVES = 12
-SLIP = 0.1
-"""Spread of decode times over requests of equal length in engines that mix: measured clients lose lockstep."""
 BRIDGE = 0.15
 """Variance of a closed loop's backlog near saturation over that of an open queue: matched to request-by-request runs."""
 
@@ -220,7 +218,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
     ttft, decode, mixed_share = follow_waves(
         clients,
         total_requests,
-        (spread if exclusive else max(spread, SLIP)) * steps * pure,
+        (spread if exclusive else max(spread, p.decode_spread)) * steps * pure,
         steps * pure,
         pure,
         max(1.0, 1.0 / burst_share),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sweep.anchors.grid import GridAnchors
 
 LOAD_ONLY = frozenset(
-    "concurrency num_prompts request_rate arrival load length_range prefix_hit_rate "
+    "concurrency num_prompts request_rate arrival load length_range decode_spread prefix_hit_rate "
     "ttft_ms tpot_ms e2e_ms usd_per_gpu_hour utilization".split()
 )
 """Input columns that `kernels.resolve` does not read: their axes do not resolve the deployment again."""

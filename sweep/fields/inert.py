@@ -118,6 +118,11 @@ RULES = (
     ),
     Rule(_keys("workload.request_rate workload.arrival workload.burstiness"), "load=rate", _OPEN),
     Rule(
+        _keys("workload.decode_spread"),
+        "load=closed_loop or load=saturation",
+        _any(_is("load", LOADS.index("closed_loop")), _is("load", LOADS.index("saturation"))),
+    ),
+    Rule(
         _keys("workload.inference_batch_size"),
         "load=static or an unlimited token budget",
         _any(_is("load", LOADS.index("static")), _is("max_num_batched_tokens", 0)),

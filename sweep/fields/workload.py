@@ -56,6 +56,17 @@ FIELDS = (
         moves=(*SPEED, "kv_transfer_ms"),
     ),
     Field(
+        key="workload.decode_spread",
+        doc="Spread of decode times that requests of equal length keep in a closed loop, full width over the mean, where prefill "
+        "and decode share steps: replacements reach the engine one by one. 0 = lockstep; the simulator spreads outputs so.",
+        kind="float",
+        default=0.1,
+        low=0,
+        high=1,
+        question=_Q,
+        moves=SPEED,
+    ),
+    Field(
         key="workload.load",
         doc="How load is offered: closed loop at a concurrency (continuous batching), everything at once, an open rate, or "
         "one static batch that is prefilled, then decoded undisturbed.",

@@ -219,6 +219,8 @@ def client_traffic(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> tuple[Traf
         return replace(traffic, process="gamma", burstiness=float(p["burstiness"])), 0
     if p["load"] != LOAD_CLOSED:
         raise UserError("only closed loops and offered rates are simulated", field="workload.load")
+    if p["disaggregate"] <= 0 and not is_exclusive(p):
+        traffic = replace(traffic, output_spread=float(p["decode_spread"]))
     clients = max(1, round(float(p["concurrency"]) / one.ranks)) * shape.instances
     total = default_to(float(p["num_prompts"]), REQUESTS_PER_CLIENT * float(p["concurrency"])) / one.ranks
     total *= shape.instances

@@ -19,6 +19,13 @@ def uniform(rng: np.random.Generator, n: int, nominal: int, ratio: float) -> Int
     return rng.integers(low, nominal, n, dtype=np.int32, endpoint=True)
 
 
+def about(rng: np.random.Generator, n: int, mean: float, spread: float) -> Int32s:
+    """Whole numbers about `mean`, uniform over a width of `spread` x mean; at least 1."""
+    length = mean * (1.0 + spread * (rng.random(n) - 0.5))
+    whole: Int32s = np.maximum(1.0, np.rint(length)).astype(np.int32)
+    return whole
+
+
 def lognormal(normal: NDArray[np.float64], mean: float, sigma: float, most: int) -> Int32s:
     """Lengths exp(mu + sigma z) with the given mean, rounded into [1, most]; mu = ln mean - sigma^2 / 2.
 

@@ -37,6 +37,7 @@ class Traffic:
     isl: float = 1024.0
     osl: float = 256.0
     length_range: float = 1.0  # uniform: shortest over longest
+    output_spread: float = 0.0  # uniform: least full width of output lengths over their mean
     isl_sigma: float = 1.0  # lognormal: standard deviation of ln(length)
     osl_sigma: float = 1.0
     length_correlation: float = 0.0
@@ -129,7 +130,10 @@ def _lengths(rng: np.random.Generator, traffic: Traffic, n: int) -> tuple[Int32s
             lengths.lognormal(second, traffic.osl, traffic.osl_sigma, most),
         )
     ratio = traffic.length_range
-    return lengths.uniform(rng, n, int(traffic.isl), ratio), lengths.uniform(rng, n, int(traffic.osl), ratio)
+    isl, mean = lengths.uniform(rng, n, int(traffic.isl), ratio), 0.5 * (1.0 + ratio)
+    if (1.0 - ratio) / mean < traffic.output_spread:
+        return isl, lengths.about(rng, n, mean * traffic.osl, traffic.output_spread)
+    return isl, lengths.uniform(rng, n, int(traffic.osl), ratio)
 
 
 def _check(traffic: Traffic, sample: Requests | None) -> None:
@@ -142,6 +146,7 @@ def _check(traffic: Traffic, sample: Requests | None) -> None:
         ("isl", traffic.isl, 1, MAX_TOKENS),
         ("osl", traffic.osl, 1, MAX_TOKENS),
         ("length_range", traffic.length_range, 0, 1),
+        ("output_spread", traffic.output_spread, 0, 1),
         ("isl_sigma", traffic.isl_sigma, 0, 10),
         ("osl_sigma", traffic.osl_sigma, 0, 10),
         ("length_correlation", traffic.length_correlation, -1, 1),

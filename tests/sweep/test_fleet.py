@@ -64,6 +64,18 @@ def test_closed_form_and_simulation_agree_on_closed_loops():
         assert simulated["output_tok_s_per_gpu"] == pytest.approx(closed["output_tok_s_per_gpu"], rel=0.05)
 
 
+def test_fixed_lengths_lose_lockstep_alike_in_both_drivers():
+    one = record(isl=1024, osl=256, length_range=1.0, concurrency=128, max_num_batched_tokens=16384)
+    fitted = coefficients_for("fitted")
+    closed = evaluate(one, fitted).results[0]
+    loose = simulate_deployment(deployment(one, coefficients_of(fitted, one)))
+    assert loose["ttft_ms"] == pytest.approx(closed["ttft_ms"], rel=0.1)
+    assert loose["tpot_ms"] == pytest.approx(closed["tpot_ms"], rel=0.03)
+    one["decode_spread"] = 0.0
+    in_step = simulate_deployment(deployment(one, coefficients_of(fitted, one)))
+    assert in_step["ttft_ms"] > 1.3 * closed["ttft_ms"]
+
+
 def test_every_policy_serves_all_and_the_same_seed_gives_the_same_answer():
     requests = synthesize(
         Traffic(400, 40.0, isl=512, osl=64, n_prefixes=8, prefix_tokens=256, block_tokens=16)

@@ -74,6 +74,17 @@ def test_uniform_lengths_fill_their_range(nominal, ratio, seed):
         assert len(np.unique(lengths)) > min(10, nominal - low) // 2
 
 
+def test_outputs_of_one_length_spread_about_it_as_asked_and_prompts_do_not():
+    asked = Traffic(n_requests=MANY, isl=700, osl=200, output_spread=0.1)
+    made, plain = synthesize(asked), synthesize(replace(asked, output_spread=0.0))
+    assert set(made.isl.tolist()) == {700}
+    assert set(plain.osl.tolist()) == {200}
+    assert (made.osl.min(), made.osl.max()) == (190, 210)
+    assert made.osl.mean() == pytest.approx(200, rel=0.002)
+    wider = replace(asked, length_range=0.5)
+    assert np.array_equal(synthesize(wider).osl, synthesize(replace(wider, output_spread=0.0)).osl)
+
+
 def test_lognormal_lengths_have_mean_spread_and_correlation():
     made = synthesize(
         Traffic(
