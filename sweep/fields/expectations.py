@@ -276,7 +276,10 @@ EXPECTED: Mapping[str, tuple[Expect, ...]] = MappingProxyType(
             stays("weights_gib_per_gpu", 64, 256),
         ),
         "workload.length_range": (rises("e2e_ms", 0.5, 1.0),),
-        "workload.decode_spread": (falls("ttft_ms", 0.0, 0.5, concurrency=128), stays("ttft_ms", 0.0, 0.1, load="rate", request_rate=4.0)),
+        "workload.decode_spread": (
+            falls("ttft_ms", 0.0, 0.5, concurrency=128),
+            stays("ttft_ms", 0.0, 0.1, load="rate", request_rate=4.0),
+        ),
         "workload.load": (falls("tpot_ms", "closed_loop", "static"),),
         "workload.concurrency": (
             rises("tpot_ms", 8, 64),
