@@ -10,7 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from sweep.errors import EXIT_INPUT, EXIT_NO_ANSWER, NoAnswer, UserError, nearest
+from sweep.errors import EXIT_INPUT, EXIT_NO_ANSWER, LONGEST_MESSAGE, NoAnswer, UserError, nearest, printable
+
+INTERRUPTED = 130
+"""What a shell reports of a program that was interrupted (128 + SIGINT)."""
 
 VERBS: dict[str, tuple[str, str]] = {
     "sweep": (
@@ -59,46 +62,62 @@ def usage() -> str:
 
 def _run(verb: str, arguments: Sequence[str]) -> int:
     module = importlib.import_module(VERBS[verb][0])
-    return int(module.main(list(arguments)))
+    try:
+        return int(module.main(list(arguments)))
+    except SystemExit as done:  # argparse, after --help
+        return int(done.code or 0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns the exit status (0 done, 1 our fault, 2 wrong input, 3 no answer)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0
-    if arguments and arguments[0] == "--version":
-        from sweep import __version__
-
-        print(f"servesweep {__version__}")
-        return 0
     verb = "sweep"
-    if arguments and arguments[0] in VERBS:
-        verb = arguments.pop(0)
-    elif arguments and arguments[0].isidentifier():
-        close = nearest(arguments[0], VERBS)
-        print(
-            f"servesweep: no verb {arguments[0]!r}; nearest: {', '.join(close) or ', '.join(VERBS)}",
-            file=sys.stderr,
-        )
-        return EXIT_INPUT
     try:
-        return _run(verb, arguments)
+        if arguments and arguments[0] in ("-h", "--help", "help"):
+            return _told(usage())
+        if arguments and arguments[0] == "--version":
+            from sweep import __version__
+
+            return _told(f"servesweep {__version__}")
+        if arguments and arguments[0] in VERBS:
+            verb = arguments.pop(0)
+        elif arguments and arguments[0].isidentifier():
+            close = ", ".join(nearest(arguments[0], VERBS) or VERBS)
+            return _refused("", f"no verb '{printable(arguments[0])}'; nearest: {close}", EXIT_INPUT)
+        status = _run(verb, arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except UserError as error:
-        print(f"servesweep {verb}: {error.message}", file=sys.stderr)
-        return EXIT_INPUT
+        return _refused(verb, error.message, EXIT_INPUT)
     except NoAnswer as error:
-        print(f"servesweep {verb}: {error}", file=sys.stderr)
-        return EXIT_NO_ANSWER
+        return _refused(verb, str(error), EXIT_NO_ANSWER)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
     except OSError as error:
-        if error.filename is None:
+        if error.strerror is None:
             raise
-        print(f"servesweep {verb}: {error.filename2 or error.filename}: {error.strerror}", file=sys.stderr)
-        return EXIT_INPUT
+        where = error.filename2 or error.filename
+        if where is None:
+            _forget_output()
+        return _refused(verb, f"{where or 'output'}: {error.strerror}", EXIT_INPUT)
     except KeyboardInterrupt:
-        print(f"servesweep {verb}: interrupted", file=sys.stderr)
-        return 130
+        return _refused(verb, "interrupted", INTERRUPTED)
+
+
+def _told(text: str) -> int:
+    print(text, flush=True)
+    return 0
+
+
+def _refused(verb: str, message: str, status: int) -> int:
+    """One line on stderr, after what stdout still holds."""
+    print(f"servesweep{' ' if verb else ''}{verb}: {printable(message, LONGEST_MESSAGE)}", file=sys.stderr)
+    return status
+
+
+def _forget_output() -> None:
+    """Nobody reads stdout any more, or it cannot be written: what it still holds must not fail again at the end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -24,6 +24,7 @@ from sweep.catalog.fitted_collectives import LIBRARY, fitted_collectives
 from sweep.catalog.hardware import HardwareEntry, resolve_hardware
 from sweep.errors import UserError, nearest
 from sweep.records import default_records, set_values
+from sweep.table_io import need
 
 IMPLEMENTATIONS = (LIBRARY, "vllm", "sglang", "trtllm", "atom")
 IMPLEMENTATION_ALIASES = {"rccl": LIBRARY}
@@ -75,6 +76,8 @@ DEFAULTS: Mapping[str, Any] = {
     "algorithm": "auto",
 }
 REQUIRED = ("hardware", "n_gpus", "bytes")
+COLUMNS = ("id", *REQUIRED, *DEFAULTS)
+"""What a table may say of a row."""
 MAX_BYTES = 2**50
 MAX_GPUS = 2**20
 SERVER_GPUS = 16
@@ -111,9 +114,7 @@ def price_collectives(
 
     Raises UserError where a needed column is missing or no row could be priced.
     """
-    missing = [name for name in REQUIRED if name not in frame.columns]
-    if missing:
-        raise UserError("column is missing", field=missing[0], near=nearest(missing[0], frame.columns))
+    need(frame, REQUIRED)
     price = price_fitted if fidelity == "fitted" else price_roofline
     if network_backend == "ns3":
         network_ns3.require()

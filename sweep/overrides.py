@@ -5,14 +5,16 @@ Every mistake is told here, before anything is composed: key, group or value, wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from hydra.errors import HydraException
 
 from sweep.catalog.hardware import known_spelling
@@ -67,7 +69,7 @@ def _override(parser: OverridesParser, line: str, file: str | None) -> Override:
         raise UserError(f"'{line}' is not key=value", file=file, allowed="group=choice or group.field=value")
     try:
         override = parser.parse_overrides([line])[0]
-    except HydraException as error:
+    except (HydraException, ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         key, _, value = line.partition("=")
         raise UserError(f"cannot be read: {reason}", file=file, field=key, value=value) from None
@@ -106,17 +108,37 @@ def _values(override: Override, file: str | None) -> tuple[Any, ...]:
             value=written,
             allowed="a,b,c, range(start,stop,step), glob(pattern)",
         )
-    values: list[Any] = []
     try:
-        for value in override.sweep_iterator():
-            values.append(Override._convert_value(value))
-            if len(values) > MAX_CHOICES:
-                raise UserError(f"sweeps more than {MAX_CHOICES} values", file=file, field=key, value=written)
-    except (HydraException, ValueError, ZeroDivisionError) as error:
+        return _enumerated(override)
+    except UserError as error:
+        raise UserError(**{**error.details, "field": key, "value": written}, file=file) from None
+    except (HydraException, ValueError, ArithmeticError) as error:
         raise UserError(f"cannot be enumerated: {error}", file=file, field=key, value=written) from None
+
+
+def _enumerated(override: Override) -> tuple[Any, ...]:
+    given = override.value()
+    if isinstance(given, RangeSweep):
+        _check_range(given)
+    if isinstance(given, (RangeSweep, ChoiceSweep)):
+        given.shuffle = False  # an axis has no order of its own, and a shuffled range would be listed whole
+    values = tuple(islice(override.sweep_iterator(), MAX_CHOICES + 1))
+    if len(values) > MAX_CHOICES:
+        raise UserError(f"sweeps more than {MAX_CHOICES} values")
     if not values:
-        raise UserError("sweeps no value at all", file=file, field=key, value=written)
-    return tuple(values)
+        raise UserError("sweeps no value at all")
+    return tuple(Override._convert_value(value) for value in values)
+
+
+def _check_range(given: RangeSweep) -> None:
+    """Raises UserError for a range that has no end or stands still."""
+    numbers = (given.start, given.stop, given.step)
+    finite = all(number is not None and math.isfinite(number) for number in numbers)
+    if not finite or given.step == 0:
+        raise UserError(
+            "stands still" if finite else "has no end",
+            allowed="range(start,stop,step) of finite numbers, with a step that is not 0",
+        )
 
 
 def _known_choice(group: str, choice: str, options: Iterable[str], file: str | None) -> str:

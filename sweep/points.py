@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from sweep.fields.dtype_names import canonical
 from sweep.intervals import bounds_of, interval_of, narrowed
 from sweep.records import default_records, set_values
 from sweep.results import BOUNDS
-from sweep.table_io import read_table, write_table
+from sweep.table_io import need, read_table, remarks, write_table
 from sweep.versions import encode_version
 
 ALIASES = {
@@ -76,6 +77,15 @@ PLAIN = (
 """Columns that are fields under their own name."""
 
 POOL = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep", "batch_size")
+
+COLUMNS = (
+    *("id", "mode", "model", "hardware", "backend", "backend_version", "client", "batch_size"),
+    *("precision", "dtype", "quantization", "linear_dtype", "expert_dtype", "kv_cache_dtype"),
+    *PLAIN,
+    *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("workers", *POOL)),
+)
+"""What a table may say of a row."""
+REQUIRED = ("model", "hardware")
 
 CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "inferencex": {"length_range": 0.8},
@@ -222,6 +232,7 @@ def build_records(frame: pl.DataFrame) -> tuple[npt.NDArray[Any], list[str]]:
     """Input records of a table's rows and, per row, why it is invalid ("" where it is not)."""
     log = is_start_up_log(frame)
     frame = frame.rename({k: v for k, v in ALIASES.items() if k in frame.columns and v not in frame.columns})
+    need(frame, REQUIRED)
     records = default_records(frame.height)
     errors: list[str] = []
     for i, row in enumerate(frame.iter_rows(named=True)):
@@ -381,9 +392,14 @@ def run(
         raise UserError("is the table that is read", file=str(target))
     if frame.height == 0:
         raise UserError("has no rows", file=str(source))
-    out = price_points(frame, fidelity, anchors, simulated)
+    try:
+        out = price_points(frame, fidelity, anchors, simulated)
+    except UserError as error:
+        raise error.located(str(source), None) from None
     if (out["status"] == "invalid").all():
         raise UserError(f"no row could be priced; the first: {out['reason'][0]}", file=str(source))
+    for remark in remarks(frame, COLUMNS, ALIASES):
+        print(f"servesweep points: {source}: {remark}", file=sys.stderr)
     write_table(out, target)
     return 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from sweep.files import write_atomic
 from sweep.plots import pareto_png
 from sweep.run import FRONTIER, reopen
 from sweep.tables import best_deployments, cell, head
@@ -25,10 +26,10 @@ def main(arguments: list[str]) -> int:
     text = readme.read_text(encoding="utf-8")
     before, after = text.split(START)[0], text.split(END)[1]
     table = markdown(best_deployments(frame, grid).drop(LEFT_OUT))
-    readme.write_text(f"{before}{START}\n\n{table}\n{END}{after}", encoding="utf-8")
+    write_atomic(readme, f"{before}{START}\n\n{table}\n{END}{after}".encode())
     picture = pareto_png(frame, grid)
     assert picture is not None
-    Path("docs/pareto.png").write_bytes(picture)
+    write_atomic(Path("docs/pareto.png"), picture)
     return 0
 
 

@@ -58,9 +58,16 @@ class Run:
     @cached_property
     def inert(self) -> dict[str, str]:
         """Inputs that can change no result of this grid, and what they would need."""
-        found = inert(self.grid.possible(), by_key())
-        fleet = ("des.instances", "des.routing") if self.grid.settings.get("des.top") else ()
-        return {key: needs for key, needs in found.items() if key not in fleet}
+        return inert(self.grid.possible(), by_key(), read=self.simulated)
+
+    @cached_property
+    def simulated(self) -> tuple[str, ...]:
+        """Inputs beside the record that the candidates' simulations read."""
+        if not self.grid.settings.get("des.top"):
+            return ()
+        from sweep.simulate.deployment import Shape
+
+        return tuple(Shape.keys().values())
 
     @property
     def coefficients_digest(self) -> str:
@@ -127,6 +134,7 @@ def start(grid: Grid) -> Run:
     if (folder / CONFIG).exists():
         raise UserError(f"holds a run already: servesweep resume {folder}", field="output.dir", value=given)
     run = Run(folder, grid, int(grid.settings["executor.block_rows"]))
+    _refuse_what_simulations_cannot(grid.settings)
     try:
         (folder / PARTS).mkdir(parents=True, exist_ok=True)
         extra = {"block_rows": run.block_rows, "coefficients_sha256": run.coefficients_digest}
@@ -134,6 +142,21 @@ def start(grid: Grid) -> Run:
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", field="output.dir", value=folder) from None
     return run
+
+
+def _refuse_what_simulations_cannot(settings: dict[str, Any]) -> None:
+    """Raises UserError, before anything is evaluated, for traffic that is not there or that candidates cannot be given."""
+    if settings.get("workload.trace"):
+        from sweep.traces.source import expand
+
+        try:
+            expand(settings["workload.trace"])
+        except UserError as error:
+            raise UserError(error.message, field="workload.trace") from None
+    if settings.get("des.top"):
+        from sweep.simulate.deployment import Shape
+
+        Shape.of(settings)
 
 
 def _new_folder(name: str) -> Path:

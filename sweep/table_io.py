@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import polars as pl
 
-from sweep.errors import UserError
+from sweep.errors import UserError, nearest, printable
 from sweep.files import replaced
 
 SUFFIXES = (".csv", ".parquet", ".jsonl", ".ndjson")
@@ -41,6 +42,42 @@ def _distinct(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     if twice is not None:
         raise UserError("a column stands twice", file=str(path), field=twice.partition("_duplicated_")[0])
     return frame
+
+
+MISSPELT = 0.85
+"""A column that no one reads and that is this like one that is, and is missing, is a slip of the keyboard."""
+
+
+def remarks(frame: pl.DataFrame, known: Collection[str], others: Collection[str] = ()) -> list[str]:
+    """What a person may not have meant, a sentence each: one id for several rows, a column name next to a `known` one.
+
+    `others` are names that mean something too and are no suggestions.
+    """
+    told = []
+    if "id" in frame.columns:
+        counts = frame["id"].drop_nulls().value_counts(sort=True)
+        twice = counts.filter(pl.col("count") > 1)
+        if twice.height:
+            value, count = twice.row(0)
+            more = f", and {twice.height - 1} more ids alike" if twice.height > 1 else ""
+            told.append(f"id={printable(value)} stands in {count} rows{more}; every row is answered")
+    missing = [name for name in known if name not in frame.columns]
+    for column in frame.columns:
+        close = (
+            []
+            if column in known or column in others
+            else nearest(column, missing, limit=1, likeness=MISSPELT)
+        )
+        if close:
+            told.append(f"column {printable(column)} is not read; nearest: {close[0]}")
+    return told
+
+
+def need(frame: pl.DataFrame, columns: Iterable[str]) -> None:
+    """Raises UserError for the first of `columns` that the table does not have, with the one it may stand under."""
+    for name in columns:
+        if name not in frame.columns:
+            raise UserError("column is missing", field=name, near=nearest(name, frame.columns))
 
 
 def numbers(frame: pl.DataFrame, column: str, path: Path | None = None) -> pl.Series:

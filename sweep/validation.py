@@ -81,8 +81,8 @@ def _answered(table: pl.DataFrame, answers: pl.DataFrame, pairs: dict[str, str])
     bounds = [c for c in answers.columns if c.endswith(("_p10", "_p90"))]
     out = []
     for predicted, measured in pairs.items():
-        kept = answers.select("id", "status", "reason", pl.col(predicted).alias("predicted"), *bounds)
-        frame = table.with_columns(numbers(table, measured).alias("measured")).join(kept, on="id", how="left")
+        kept = answers.select("status", "reason", pl.col(predicted).alias("predicted"), *bounds)
+        frame = beside(table, kept).with_columns(numbers(table, measured).alias("measured"))
         frame = frame.filter(pl.col("measured").is_not_null() & (pl.col("measured") > 0))
         if frame.height == 0:
             raise UserError("no row has a value above 0", field=measured)
@@ -93,21 +93,29 @@ def _answered(table: pl.DataFrame, answers: pl.DataFrame, pairs: dict[str, str])
     return out
 
 
+def beside(table: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
+    """Each row with its answer; rows are told apart by their place, since an id may stand twice or nowhere."""
+    rows = table if "id" in table.columns else table.with_row_index("id")
+    return pl.concat([rows.drop(answers.columns, strict=False), answers], how="horizontal")
+
+
 def _collectives(table: pl.DataFrame, fidelity: str) -> Figure:
     from sweep.collectives import price_collectives
 
     printed = [c for c in ("time_us", "algbw_gbps", "busbw_gbps") if c in table.columns]
+    counts = ("n_gpus", "bytes", *printed)
+    table = table.with_columns(numbers(table, name).alias(name) for name in counts)
     answers = price_collectives(table.drop(printed), fidelity=fidelity)
     ring_us = 2 * (pl.col("n_gpus") - 1) / pl.col("n_gpus") * pl.col("bytes") / (pl.col("busbw_gbps") * 1e3)
     measured = pl.coalesce("time_us", ring_us) if "busbw_gbps" in table.columns else pl.col("time_us")
-    kept = answers.select("id", "status", pl.col("time_us").alias("predicted"))
+    kept = answers.select("status", pl.col("time_us").alias("predicted"))
     size = (
         pl.when(pl.col("bytes") < MIB)
         .then(pl.lit("below 1 MiB"))
         .otherwise(pl.lit("from 1 MiB"))
         .alias("size")
     )
-    frame = table.with_columns(measured.alias("measured"), size).join(kept, on="id", how="left")
+    frame = beside(table.with_columns(measured.alias("measured"), size), kept)
     return Figure(
         "time_us",
         frame.filter(pl.col("measured").is_not_null()).with_columns(pl.lit(None, pl.Boolean).alias("inside")),

@@ -22,6 +22,7 @@ from sweep.calibrate.collective_fit import Array
 from sweep.catalog.fitted_collectives import COLUMNS, LIBRARY, ROWS
 from sweep.catalog.hardware import hardware, hardware_names
 from sweep.errors import UserError
+from sweep.files import write_atomic
 from sweep.paths import conf_dir
 
 TOPOLOGY_RELATIVE = {
@@ -115,7 +116,7 @@ def write_all(done: dict[str, Fitted], folder: Path) -> list[Path]:
         text = yaml.safe_dump(
             content(name, done.get(name), done), sort_keys=False, default_flow_style=None, width=110
         )
-        file.write_text(HEADER + text, encoding="utf-8")
+        write_atomic(file, (HEADER + text).encode())
         written.append(file)
     return written
 

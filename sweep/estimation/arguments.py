@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sweep.arguments import Parser
-from sweep.estimation.given import GROUP_TP, Given, from_flag, from_override
+from sweep.estimation.given import GROUP_TP, Given, from_flag, from_override, refuse_contradictions
 from sweep.fields import SAME, Field, Seed
 from sweep.fields.run import FIDELITIES
 from sweep.inputs_page import default_text
@@ -71,6 +71,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Given]]:
         else:
             givens.append(from_flag(option, value))
     givens += [from_override(text) for text in options.overrides]
+    refuse_contradictions(givens)
     return options, givens
 
 

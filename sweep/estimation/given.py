@@ -153,6 +153,41 @@ def alias_defaults() -> list[Given]:
     ]
 
 
+def refuse_contradictions(givens: Iterable[Given]) -> None:
+    """Raises UserError where two names of one input have different values; of one name twice, the last counts."""
+    first: dict[str, Given] = {}
+    for given in _last_of_each_name(givens):
+        other = first.setdefault(given.key, given)
+        if _known_value(other) != _known_value(given):
+            raise UserError(
+                f"contradicts {_shown(other)}: both are {given.key}", field=_name(given), value=_value(given)
+            )
+
+
+def _last_of_each_name(givens: Iterable[Given]) -> list[Given]:
+    return list({_name(given): given for given in givens}.values())
+
+
+def _known_value(given: Given) -> Any:
+    """The field's value where it has one, else what was written: what is wrong with it is told later."""
+    try:
+        return value_of(given)
+    except (UserError, KeyError):
+        return str(given.value)
+
+
+def _name(given: Given) -> str:
+    return given.written.split("=", 1)[0].strip()
+
+
+def _value(given: Given) -> Any:
+    return None if given.value is True else given.value
+
+
+def _shown(given: Given) -> str:
+    return _name(given) if _value(given) is None else f"{_name(given)}={given.value}"
+
+
 def last_of_each(givens: Iterable[Given]) -> dict[str, Given]:
     """The value that counts for each key: later ones win."""
     return {given.key: given for given in givens}

@@ -18,7 +18,7 @@ from sweep.estimation.measured import FILE, SAVE, STORE, is_anchored
 from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fields import by_key, by_name
-from sweep.fields.inert import inert, of_record
+from sweep.fields.inert import DES, inert, of_record
 from sweep.intervals import CHANGED, bounds_of, interval_of, narrowed
 from sweep.memory import MemoryAccount, account, pool_record
 from sweep.records import Records, default_records, set_values
@@ -120,7 +120,7 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         results={name: float(evaluated.results[name][0]) for name in names},
         memory=account(pool_record(record, "decode")),
         prefill_memory=account(pool_record(record, "prefill")) if record["disaggregate"][0] else None,
-        inert=inert(of_record(record[0]), keys, simulated=asked.simulate),
+        inert=inert(of_record(record[0]), keys, read=DES if asked.simulate else ()),
         by_hand=dict(asked.by_hand),
         notes=(*asked.notes, *model.notes, *looked_up, *said),
         price_notes=tuple(notes),

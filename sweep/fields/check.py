@@ -72,7 +72,7 @@ def _auto(field: Field, value: Any) -> Any:
 def _number(field: Field, value: Any) -> float | int:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _wrong(field, value, "is not a number") from None
     if isinstance(value, bool) or not math.isfinite(number):
         raise _wrong(field, value, "is not a finite number")

@@ -72,7 +72,7 @@ FIELDS = (
         high=0.999,
     ),
     _asked("max_gpus", "int", "Most GPUs that the fleet may have.", low=1, auto="no limit"),
-    _asked("budget_usd_per_hour", "float", "Most that the fleet may cost.", low=0, unit="$/h", auto="no limit"),
+    _asked("budget_usd_per_hour", "float", "Most that the fleet may cost.", low=0, low_open=True, unit="$/h", auto="no limit"),
     _asked("objective", "choice", "Which of the two answers leads.", choices=OBJECTIVES, default="cheapest"),
     _asked(
         "pools", "choice", "Whether replicas prefill and decode, pools split the two, or the better of both.",
@@ -88,5 +88,5 @@ FIELDS = (
         auto="the answer",
     ),
     _asked("short_list", "int", "Plans that are verified and listed.", default=5, low=1, high=50),
-    _asked("seed", "int", "Seed of the simulated requests.", default=0, low=0),
+    _asked("seed", "int", "Seed of the simulated requests.", default=0, low=0, high=2**32),
 )  # fmt: skip

@@ -40,6 +40,7 @@ FIELDS = (
         "--des-seed",
         default=0,
         low=0,
+        high=2**32,
     ),
     _knob(
         "load_curve",

@@ -162,18 +162,27 @@ RULES = (
 )  # fmt: skip
 
 SIMULATOR_ONLY = "the discrete-event simulator"
+PLANNER_ONLY = "servesweep plan, which reads traces"
+DES = _group("des")
+TRACED = _keys("workload.trace workload.columns workload.on_bad_line workload.hourly_rates")
 
 
-def inert(possible: Possible, keys: Iterable[str], *, simulated: bool = False) -> dict[str, str]:
-    """What each inert input of `keys` would need to matter; `simulated` runs read the simulator's knobs too."""
+def simulators_own(key: str) -> bool:
+    """Whether only simulations read an input: one of `des` or of `workload` that no kernel has a column for."""
+    field = by_key()[key]
+    return field.group == "des" or (field.group == "workload" and not field.column)
+
+
+def inert(possible: Possible, keys: Iterable[str], *, read: Collection[str] = ()) -> dict[str, str]:
+    """What each inert input of `keys` would need to matter; `read` are the simulator's own inputs that this run reads."""
     found: dict[str, str] = {}
     for key in keys:
         field = by_key().get(key)
         if field is None or not field.moves:
             continue
         needs = [rule.needs for rule in RULES if key in rule.keys and not rule.alive(possible)]
-        if field.group == "des" and not simulated:
-            needs.append(SIMULATOR_ONLY)
+        if simulators_own(key) and key not in read:
+            needs.append(PLANNER_ONLY if key in TRACED else SIMULATOR_ONLY)
         if needs:
             found[key] = needs[0]
     return found

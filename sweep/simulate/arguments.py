@@ -85,15 +85,20 @@ def _add(group: Any, field: Field) -> None:
     group.add_argument(*(s.flag for s in seeds), **more)
 
 
-def _positive(flag: str, *, zero: bool = True, high: float = 1e18) -> Any:
+MOST_HOST_US = 1e8
+"""Longest host time of one step or request: 100 s, so that sums over millions fit the clock of ns."""
+
+
+def _positive(flag: str, *, zero: bool = True, high: float = 1e18, whole: bool = False) -> Any:
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError as error:
             raise UserError("is not a number", field=flag, value=text) from error
-        if not 0 <= value <= high or (not zero and value == 0):
-            raise UserError("out of range", field=flag, value=text, allowed=f"0 to {high:g}")
-        return value
+        if not 0 <= value <= high or (not zero and value == 0) or (whole and value != int(value)):
+            allowed = f"{'whole numbers, ' if whole else ''}{'0' if zero else 'above 0'} to {high:g}"
+            raise UserError("out of range", field=flag, value=text, allowed=allowed)
+        return int(value) if whole else value
 
     return parse
 
@@ -152,10 +157,13 @@ def _ours(p: argparse.ArgumentParser) -> None:
         ),
         ("--request-overhead-ms", "ms", "host time of a request before it can be scheduled"),
     ):
-        host.add_argument(flag, type=_positive(flag), default=None, metavar=unit.upper(), help=text)
+        most = MOST_HOST_US / (1e3 if unit == "ms" else 1.0)
+        host.add_argument(
+            flag, type=_positive(flag, high=most), default=None, metavar=unit.upper(), help=text
+        )
     host.add_argument(
         "--stream-interval",
-        type=_positive("--stream-interval", zero=False),
+        type=_positive("--stream-interval", zero=False, high=2**31, whole=True),
         default=1,
         metavar="N",
         help="output tokens buffered per flush to the client",
@@ -163,7 +171,7 @@ def _ours(p: argparse.ArgumentParser) -> None:
     engine = p.add_argument_group("engine")
     engine.add_argument(
         "--speculative-num-tokens",
-        type=_positive("--speculative-num-tokens", high=64),
+        type=_positive("--speculative-num-tokens", high=64, whole=True),
         default=0,
         metavar="N",
         help="draft tokens per decode step",
@@ -177,7 +185,7 @@ def _ours(p: argparse.ArgumentParser) -> None:
     )
     engine.add_argument(
         "--speculative-draft-cost-factor",
-        type=_positive("--speculative-draft-cost-factor"),
+        type=_positive("--speculative-draft-cost-factor", high=1e6),
         default=0.0,
         metavar="SHARE",
         help="draft forward per proposed token, as a share of a one-token step",
@@ -187,14 +195,14 @@ def _ours(p: argparse.ArgumentParser) -> None:
     )
     engine.add_argument(
         "--max-prefill-seqs",
-        type=_positive("--max-prefill-seqs"),
+        type=_positive("--max-prefill-seqs", high=2**31, whole=True),
         default=0,
         metavar="N",
         help="most requests admitted in one step; 0 = as many as the budget holds",
     )
     engine.add_argument(
         "--kv-cache-tokens",
-        type=_positive("--kv-cache-tokens"),
+        type=_positive("--kv-cache-tokens", high=2**53, whole=True),
         default=0,
         metavar="N",
         help="token pool per instance; admission reserves prompt and output; 0 = blocks alone limit",
@@ -213,10 +221,13 @@ def _ours(p: argparse.ArgumentParser) -> None:
         ("--slo-tpot-ms", "longest acceptable time per output token, for goodput"),
         ("--slo-e2e-ms", "longest acceptable time of a request, for goodput"),
     ):
-        out.add_argument(flag, type=_positive(flag), metavar="MS", help=text)
+        out.add_argument(flag, type=_positive(flag, zero=False), metavar="MS", help=text)
     out.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     out.add_argument(
-        "--seed", type=int, default=42, help="seed of random routing and acceptance (default: 42)"
+        "--seed",
+        type=_positive("--seed", high=2**32, whole=True),
+        default=42,
+        help="seed of random routing and acceptance (default: 42)",
     )
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from kernels.des_layout import (
     ROUTE_RAND,
     ROUTE_RR,
 )
-from sweep.errors import UserError
+from sweep.errors import EXIT_NO_ANSWER, UserError
 from sweep.paths import conf_dir
 from sweep.simulate import outputs, power, tier
 from sweep.simulate.cluster import ClusterConfig, read_cluster
@@ -245,7 +246,7 @@ def run_streamed(
     if options.summary is not None:
         outputs.write_text(named(options.summary, run_id), json.dumps(told, indent=1) + "\n")
     print(json.dumps(told) if options.json else outputs.summary_text(told))
-    return 0
+    return _told_unfinished(told)
 
 
 def warn_partial_power(cluster: ClusterConfig) -> None:
@@ -309,13 +310,18 @@ def run(options: argparse.Namespace) -> int:
     for line in heartbeats(outcome, built, cluster, used):
         print(line, file=sys.stderr)
     write_outputs(options, run_id, outcome, frame, told, built, cluster)
-    rejected = frame.filter(pl.col("status") != "finished")
-    if rejected.height:
-        reasons = rejected["reason"].unique().drop_nulls().to_list()
+    left = frame.filter(pl.col("status") != "finished")["reason"].unique(maintain_order=True).to_list()
+    print(json.dumps(told) if options.json else "\n".join([outputs.summary_text(told), *power.text(told)]))
+    return _told_unfinished(told, left)
+
+
+def _told_unfinished(told: dict[str, Any], reasons: Sequence[str] = ()) -> int:
+    """Say on stderr how many requests did not finish and why; the exit status, which is that of no answer where none did."""
+    left = told["requests"] - told["finished"]
+    if left:
+        why = "; ".join(reason or "left in the queue" for reason in reasons)
         print(
-            f"servesweep simulate: {rejected.height} of {frame.height} requests did not finish: "
-            + "; ".join(reason or "left in the queue" for reason in reasons),
+            f"servesweep simulate: {left:,} of {told['requests']:,} requests did not finish{': ' if why else ''}{why}",
             file=sys.stderr,
         )
-    print(json.dumps(told) if options.json else "\n".join([outputs.summary_text(told), *power.text(told)]))
-    return 0
+    return 0 if told["finished"] else EXIT_NO_ANSWER

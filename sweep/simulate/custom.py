@@ -51,8 +51,8 @@ def entry_point(text: str) -> Custom:
         sys.path.append(os.getcwd())
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except ImportError as error:
-        raise UserError(f"cannot be imported: {error}", **where) from None
+    except Exception as error:
+        raise UserError(f"cannot be imported: {type(error).__name__} {error}", **where) from None
     if not callable(found):
         raise UserError(f"module {module} has no function {name}", **where)
     function: Custom = found
@@ -76,7 +76,10 @@ def answer(world: World, custom: Custom) -> None:
         )
         for one in taking
     ]
-    chosen = custom(arrival, live)
+    try:
+        chosen = custom(arrival, live)
+    except Exception as error:
+        raise UserError(f"the function raised {type(error).__name__}: {error}", field="routing") from None
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < len(live):
         raise UserError("is no instance", field="routing", value=chosen, allowed=f"0 to {len(live) - 1}")
     world.record[0]["answer"], world.record[0]["asked"] = chosen, -1

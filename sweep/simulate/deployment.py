@@ -63,11 +63,16 @@ class Shape:
     routing: str = "round_robin"
 
     @classmethod
+    def keys(cls) -> dict[str, str]:
+        """Hydra key of each."""
+        fleet = ("instances", "routing")
+        return {name: f"{'des' if name in fleet else 'workload'}.{name}" for name in cls.__dataclass_fields__}
+
+    @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Shape:
         """From a run's settings by Hydra key. Raises UserError for lengths that need a trace."""
-        keys = {name: f"workload.{name}" for name in cls.__dataclass_fields__}
-        keys |= {name: f"des.{name}" for name in ("instances", "routing")}
-        shape = cls(**{name: settings[key] for name, key in keys.items() if settings.get(key) is not None})
+        given = {name: settings.get(key) for name, key in cls.keys().items()}
+        shape = cls(**{name: value for name, value in given.items() if value is not None})
         if shape.lengths == "empirical":
             raise UserError(
                 "only the planner draws lengths from a trace", field="workload.lengths", value=shape.lengths

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sweep.arguments import Parser
+from sweep.errors import UserError
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,14 +30,18 @@ def main(argv: Sequence[str]) -> int:
     )
     arguments = parser.parse_args(argv)
 
-    from sweep.collectives import price_collectives
-    from sweep.table_io import read_table, write_table
+    from sweep.collectives import COLUMNS, price_collectives
+    from sweep.table_io import read_table, remarks, write_table
 
-    result = price_collectives(
-        read_table(arguments.table_in),
-        fidelity=arguments.fidelity,
-        network_backend=arguments.network_backend,
-    )
+    table = read_table(arguments.table_in)
+    try:
+        result = price_collectives(
+            table, fidelity=arguments.fidelity, network_backend=arguments.network_backend
+        )
+    except UserError as error:
+        raise error.located(str(arguments.table_in), None) from None
+    for remark in remarks(table, COLUMNS):
+        print(f"servesweep collectives: {arguments.table_in}: {remark}", file=sys.stderr)
     write_table(result, arguments.table_out)
     invalid = int((result["status"] == "invalid").sum())
     print(f"{result.height - invalid} priced, {invalid} invalid -> {arguments.table_out}", file=sys.stderr)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +91,67 @@ def test_a_simulation_into_a_folder_is_refused_before_it_runs(
     assert main(["simulate", "--output", str(tmp_path)]) == 2
     assert "--output" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITERS = {"write_bytes", "write_parquet", "write_csv", "write_ndjson", "savefig", "sink_parquet", "sink_csv"}
+OPENED_TO_LAST = {
+    "sweep/files.py",
+    "sweep/nightly/lock.py",
+    "sweep/nightly/events.py",
+    "kernels/jit_cache.py",
+}
+"""The one writer; a lock and a log that is appended to; the lock of the kernels' cache."""
+
+
+def direct_writes(file: Path) -> list[str]:
+    """Calls that put bytes under a final name: `open` for writing, and writers that are given a path."""
+    found = []
+    for call in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if name == "open" and any(set(text) <= set("rwaxbt+") and set(text) & set("wax+") for text in texts):
+            found.append(f"{file.name}:{call.lineno} open")
+        to_name = [ast.unparse(a) for a in call.args[:1]]
+        streams = ("stream", "handle", "out", "drawn", "buffer")
+        module_function = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "outputs"
+        if name == "write_text" and isinstance(call.func, ast.Attribute) and not module_function:
+            found.append(f"{file.name}:{call.lineno} {name}")
+        if name in WRITERS and to_name and to_name[0] not in streams and not module_function:
+            found.append(f"{file.name}:{call.lineno} {name}({to_name[0]})")
+    return found
+
+
+def test_nothing_is_written_but_by_the_one_writer() -> None:
+    files = [file for folder in ("sweep", "kernels") for file in (ROOT / folder).rglob("*.py")]
+    found = {str(file.relative_to(ROOT)): direct_writes(file) for file in files}
+    assert {name: calls for name, calls in found.items() if calls and name not in OPENED_TO_LAST} == {}
+    assert direct_writes(ROOT / "sweep" / "files.py") == []  # its mode is an argument
+    assert len(direct_writes(ROOT / "sweep" / "nightly" / "events.py")) == 1
+
+
+def program(arguments: list[str], stdout: int | None, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "sweep", *arguments]
+    here = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, cwd=folder, env=here, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["flags"], ["--help"], ["estimate", "--help"], ["collectives", "--help"]]
+)
+def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path, arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = program(arguments, writer, tmp_path)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [["flags"], ["--help"], ["report", "--help"], ["--version"]])
+def test_output_that_cannot_be_written_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = program(arguments, full.fileno(), tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.count(b"\n") == 1
+    assert b"output: No space left" in ended.stderr
