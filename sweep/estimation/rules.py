@@ -11,7 +11,6 @@ from sweep.errors import UserError
 from sweep.estimation.given import RANKS_OF_TP, Given, alias_defaults, last_of_each, value_of
 from sweep.fields.disagg import FIELDS as DISAGG
 from sweep.schema import field_by_key
-from sweep.traces.source import expand
 
 SPAN = ("host.prefill_rate_us_per_token", "host.prefill_rate_lo_tokens", "host.prefill_rate_hi_tokens")
 SPAN_FLAGS = ("--prefill-rate-us-per-token", "--prefill-rate-lo-tokens", "--prefill-rate-hi-tokens")
@@ -52,6 +51,8 @@ def deployment(givens: Iterable[Given], notes: Iterable[str] = ()) -> Deployment
     _refuse_pools_without_disaggregation(values, by_hand)
     _refuse_absent_anchors(values, by_hand)
     if "workload.trace" in values:
+        from sweep.traces.source import expand
+
         expand(values["workload.trace"])
     settings = {k: v for k, v in values.items() if field_by_key()[k].scope == "run"}
     deployed = {k: v for k, v in values.items() if k not in settings}
