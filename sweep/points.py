@@ -291,6 +291,8 @@ def price_points(
     """
     if fidelity == "anchored" and anchors is None:
         raise UserError("needs measured points: --anchor-store", field="fidelity", value=fidelity)
+    if frame.height == 0:
+        raise UserError("has no rows")
     if "id" not in frame.columns:
         frame = frame.with_row_index("id")
     records, errors = build_records(frame)
@@ -390,8 +392,6 @@ def run(
     frame = read_table(source)
     if target.exists() and target.samefile(source):
         raise UserError("is the table that is read", file=str(target))
-    if frame.height == 0:
-        raise UserError("has no rows", file=str(source))
     try:
         out = price_points(frame, fidelity, anchors, simulated)
     except UserError as error:

@@ -9,6 +9,7 @@ import polars as pl
 
 from sweep.errors import UserError, nearest, printable
 from sweep.files import replaced
+from sweep.muted import muted_stderr
 
 SUFFIXES = (".csv", ".parquet", ".jsonl", ".ndjson")
 MAX_BYTES = 8 * 1024**3
@@ -29,9 +30,10 @@ def read_table(path: Path) -> pl.DataFrame:
                 pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"]), path
             )
         if suffix == ".parquet":
-            return pl.read_parquet(path)
+            with muted_stderr():
+                return pl.read_parquet(path)
         return pl.read_ndjson(path, infer_schema_length=None)
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"cannot be read: {reason}", file=str(path)) from None
 

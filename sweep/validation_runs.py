@@ -86,14 +86,21 @@ def _meta(file: Path) -> dict[str, Any]:
 
 def _measured_ms(file: Path) -> dict[str, Floats]:
     """TTFT, TPOT and latency of each request on the engine's clock, ms."""
-    from sweep.table_io import read_table
+    from sweep.table_io import need, numbers, read_table
 
     frame = read_table(file)
-    missing = [name for name in (*STAMPS, "output_toks") if name not in frame.columns]
-    if missing:
-        raise UserError(f"lacks the column {missing[0]}", file=str(file), field=missing[0])
-    queued, first, last = (frame[name].to_numpy() * MS_PER_S for name in STAMPS)
-    gaps = np.maximum(1, frame["output_toks"].to_numpy() - 1)
+    columns = (*STAMPS, "output_toks")
+    try:
+        need(frame, columns)
+    except UserError as error:
+        raise error.located(str(file), None) from None
+    values = [numbers(frame, name, file) for name in columns]
+    for name, column in zip(columns, values, strict=True):
+        if column.null_count() or not column.is_finite().all():
+            raise UserError("is missing or no finite number", file=str(file), field=name)
+    queued, first, last, tokens = (column.to_numpy() for column in values)
+    queued, first, last = queued * MS_PER_S, first * MS_PER_S, last * MS_PER_S
+    gaps = np.maximum(1.0, tokens - 1.0)
     return {"TTFT": first - queued, "TPOT": (last - first) / gaps, "latency": last - queued}
 
 

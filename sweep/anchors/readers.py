@@ -7,7 +7,7 @@ Every reader takes what the file says; `fill` says the rest (a vLLM result does 
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ ALIASES: Mapping[str, str] = {
     "kv_dtype": "kv_cache_dtype",
 }
 """Names that benchmark files and their users give to columns of a deployment."""
+LARGEST = sys.float_info.max
 NUMBERS = frozenset(
     name for name in DEPLOYMENT if name in by_name() and by_name()[name].kind in ("int", "float")
 ) | {"batch_size"}
@@ -166,9 +167,9 @@ def _offered(document: Document) -> dict[str, Any]:
     limit, rate = document.get("max_concurrency"), document.get("request_rate")
     prompts = document.get("num_prompts") or document.get("completed")
     known = {"num_prompts": prompts}
-    if isinstance(limit, (int, float)) and limit > 0:
+    if _positive(limit):
         return known | {"concurrency": int(limit)}
-    if isinstance(rate, (int, float)) and math.isfinite(rate) and rate > 0:
+    if _positive(rate):
         return known | {"load": "rate", "request_rate": float(rate), "concurrency": prompts}
     return known | {"concurrency": prompts}
 
@@ -177,10 +178,9 @@ def _mean_lengths(document: Document) -> dict[str, Any]:
     """Mean prompt and output of the requests that completed, as fixed lengths."""
     done = document.get("completed")
     lengths: dict[str, Any] = {}
-    if isinstance(done, (int, float)) and done > 0:
-        for name, total in (("isl", "total_input_tokens"), ("osl", "total_output_tokens")):
-            if isinstance(document.get(total), (int, float)):
-                lengths[name] = max(1, round(document[total] / done))
+    for name, total in (("isl", "total_input_tokens"), ("osl", "total_output_tokens")):
+        if _positive(done) and done >= 1 and _positive(document.get(total)):
+            lengths[name] = max(1, round(document[total] / done))
     return lengths | {"length_range": 1.0}
 
 
@@ -194,12 +194,8 @@ def _latencies(document: Document) -> dict[str, Any]:
 
 
 def _positive(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value > 0.0
-    )
+    """Whether a value is a number above 0 that a float can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 < value <= LARGEST
 
 
 def _vllm(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
@@ -224,9 +220,10 @@ def _sglang(document: Document, file: str, fill: Document) -> Iterator[Anchor]:
     server = server if isinstance(server, dict) else {}
     tag = dict(pair.split("=", 1) for pair in str(document.get("tag") or "").split(",") if "=" in pair)
     lengths = _mean_lengths(document)
-    if str(document.get("dataset_name")).startswith("random") and document.get("random_input_len"):
+    isl, osl = document.get("random_input_len"), document.get("random_output_len")
+    if str(document.get("dataset_name")).startswith("random") and isl and osl:
         ratio = document.get("random_range_ratio")
-        lengths = {"isl": document["random_input_len"], "osl": document["random_output_len"]}
+        lengths = {"isl": isl, "osl": osl}
         lengths["length_range"] = float(ratio) if isinstance(ratio, (int, float)) else 1.0
     of_server = {
         "model": server.get("model_path") or document.get("model"),

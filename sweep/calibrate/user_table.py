@@ -17,14 +17,20 @@ from sweep.catalog.fitted import OPERATORS, operator_class
 from sweep.catalog.hardware import resolve_hardware
 from sweep.errors import UserError, nearest
 from sweep.fields.engine import ENGINES
+from sweep.table_io import need, numbers, read_table
 
 
 def read_user_table(file: Path) -> Iterator[Samples]:
     """Samples by accelerator, engine and operator. Raises UserError where a column is missing or a value unknown."""
-    table = pl.read_csv(file, infer_schema_length=None)
-    for name in ("hardware", "engine", "op", "us"):
-        if name not in table.columns:
-            raise UserError("column is missing", file=file.name, field=name)
+    table = read_table(file)
+    try:
+        need(table, ("hardware", "engine", "op", "us"))
+    except UserError as error:
+        raise error.located(file.name, None) from None
+    us = numbers(table, "us", file)
+    if us.null_count() or not ((us > 0) & us.is_finite()).all():
+        raise UserError("times must be above 0", file=file.name, field="us")
+    table = table.with_columns(us)
     keys = ["hardware", "engine", "op"]
     for (hardware, engine, op), own in table.group_by(keys, maintain_order=True):
         if op not in OPERATORS:
@@ -39,11 +45,9 @@ def read_user_table(file: Path) -> Iterator[Samples]:
         missing = [name for name in arguments if name not in own.columns or own[name].null_count()]
         if missing:
             raise UserError(f"column is missing or empty for {op}", file=file.name, field=missing[0])
-        if (own["us"].cast(pl.Float64) <= 0).any():
-            raise UserError("times must be above 0", file=file.name, field="us")
-        shapes = own.select(pl.col(arguments).cast(pl.Float64)).to_numpy()
+        shapes = own.select(numbers(own, argument) for argument in arguments).to_numpy()
         label = own["group"].cast(pl.String) if "group" in own.columns else pl.Series(range(own.height))
         groups = label.rank("dense").cast(pl.Int64).to_numpy()
         name = resolve_hardware(str(hardware)).name
-        us = own["us"].cast(pl.Float64).to_numpy()
-        yield Samples(name, str(engine), str(op), np.ascontiguousarray(shapes), us, groups, file.name)
+        times = own["us"].to_numpy()
+        yield Samples(name, str(engine), str(op), np.ascontiguousarray(shapes), times, groups, file.name)

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from sweep.errors import UserError
+from sweep.muted import muted_stderr
 from sweep.traces import frames, rows
 from sweep.traces.batch import Batch, Builder
 from sweep.traces.clock import Clock, clock_of
@@ -359,14 +360,16 @@ def _read_parquet(path: Path, state: _State) -> None:
     """A parquet file in slices of a million rows; rows count as lines."""
     try:
         scan = pl.scan_parquet(path)
-        schema = scan.collect_schema()
+        with muted_stderr():
+            schema = scan.collect_schema()
+            n_rows = int(scan.select(pl.len()).collect().item())
         state.columns = find(list(schema), state.wanted, file=str(path))
-        n_rows = int(scan.select(pl.len()).collect().item())
         if state.limit:
             n_rows = min(n_rows, state.limit - state.report.n_lines)
         rows_of = scan.select(list(state.columns.given().values()))
         for start in range(0, n_rows, PARQUET_ROWS):
-            piece = rows_of.slice(start, min(PARQUET_ROWS, n_rows - start)).collect()
+            with muted_stderr():
+                piece = rows_of.slice(start, min(PARQUET_ROWS, n_rows - start)).collect()
             _parquet_slice(piece, start, str(path), state)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         # A damaged file can make the parquet decoder panic, which is no PolarsError.

@@ -40,4 +40,11 @@ def main(arguments: Sequence[str]) -> int:
             allowed=", ".join(SUBJECTS),
             near=nearest(subject, SUBJECTS),
         )
-    return int(importlib.import_module(SUBJECTS[subject][0]).main(rest))
+    import polars as pl
+
+    try:
+        return int(importlib.import_module(SUBJECTS[subject][0]).main(rest))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError) as error:
+        # Databases of operators have hundreds of tables in formats of their own.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"a table is not as it should be: {reason}", field=f"calibrate {subject}") from None
