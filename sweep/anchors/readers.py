@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sweep.anchors.anchor import DEPLOYMENT, Anchor, anchor, from_dict
 from sweep.errors import UserError
@@ -193,7 +193,7 @@ def _latencies(document: Document) -> dict[str, Any]:
     return {name: value for name, value in found.items() if _positive(value)}
 
 
-def _positive(value: Any) -> bool:
+def _positive(value: Any) -> TypeGuard[float]:
     """Whether a value is a number above 0 that a float can hold."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 < value <= LARGEST
 
