@@ -28,7 +28,7 @@ def is_exclusive(p):
 
 
 @kernel
-def decode_step_us(running, context, p, d, c, parts):
+def decode_step_us(running, context, p, d, c, s):
     """One pure decode step of `running` sequences of mean cached length `context` on one DP rank, us.
 
     Under pipeline parallelism `running` sequences form micro-batches (kernels.pipeline): a token takes one trip of a
@@ -37,21 +37,21 @@ def decode_step_us(running, context, p, d, c, parts):
     """
     queries = p.speculative_num_tokens + 1.0
     batch = micro_batch(running, p)
-    t = step_us(p, d, c, batch, batch * context, queries, 0.0, 0.0, 0.0, parts)
+    t = step_us(p, d, c, batch, batch * context, queries, 0.0, 0.0, 0.0, s)
     waiting_us = t * (trips_per_token(running, p) - 1.0)
-    parts[PART_PP_COMM] += waiting_us
+    s.parts[PART_PP_COMM] += waiting_us
     return t + waiting_us + draft_us(t, p.speculative_num_tokens, p.speculative_draft_cost_factor)
 
 
 @kernel
-def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, parts):
+def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, s):
     """One step with `tokens` new prompt tokens of `prompts` prompts (their computed tokens `prior`, summed), us.
 
     `running` decoding sequences share it unless the engine keeps prefill apart.
     """
     queries = p.speculative_num_tokens + 1.0
     batch = 0.0 if is_exclusive(p) else micro_batch(running, p)
-    t = step_us(p, d, c, batch, batch * context, queries, prompts, tokens, prior, parts)
+    t = step_us(p, d, c, batch, batch * context, queries, prompts, tokens, prior, s)
     if batch > 0.0 and p.speculative_draft_cost_factor > 0.0:
         t += draft_us(
             t * batch * queries / (batch * queries + tokens),
@@ -78,7 +78,7 @@ def prompt_chunk(running, new_tokens, p, d):
 
 
 @kernel
-def prompt_service_us(running, context, new_tokens, cached, alone, p, d, c, parts):
+def prompt_service_us(running, context, new_tokens, cached, alone, p, d, c, s):
     """Prefill of one prompt beside `running` decodes: (steps, time in those steps, us).
 
     `alone`: the prompt has its steps to itself; else prompts queue and every step is filled to the budget, so a
@@ -90,20 +90,21 @@ def prompt_service_us(running, context, new_tokens, cached, alone, p, d, c, part
     mean_chunk = new_tokens / n_chunks
     prior = cached + 0.5 * (new_tokens - mean_chunk)
     if alone:
-        t = mixed_step_us(running, context, 1.0, mean_chunk, prior, p, d, c, parts)
+        t = mixed_step_us(running, context, 1.0, mean_chunk, prior, p, d, c, s)
         return n_chunks, t * chunked_trips(n_chunks, p)
-    prompts = room / chunk
-    if p.chunked_prefill_size <= 0.0:
-        prompts = room / mean_chunk
-    if p.max_prefill_seqs > 0.0:
-        prompts = min(prompts, p.max_prefill_seqs)
-    t = mixed_step_us(running, context, prompts, prompts * mean_chunk, prompts * prior, p, d, c, parts)
+    # Not prompts x chunk, which rounding sets apart from the budget: full steps have equally many tokens at every load
+    tokens = room if p.chunked_prefill_size <= 0.0 else room * (mean_chunk / chunk)
+    prompts = tokens / mean_chunk
+    if p.max_prefill_seqs > 0.0 and prompts > p.max_prefill_seqs:
+        prompts = p.max_prefill_seqs
+        tokens = prompts * mean_chunk
+    t = mixed_step_us(running, context, prompts, tokens, prompts * prior, p, d, c, s)
     share = n_chunks / prompts
     return share, share * t / p.pp
 
 
 @kernel
-def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts):
+def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, s):
     """Sequences that decode at once, `clients` at most: (sequences, steps per prompt, us per prompt) under full load.
 
     Where prompts need more steps than outputs give, every step is mixed and completions match the prompts that fit:
@@ -111,15 +112,15 @@ def decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts
     tokens that is running = steps budget / (prompt + steps), where whole chunks then move it a little.
     """
     decoding = clients
-    share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
+    share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, s)
     if is_exclusive(p) or decoding * share <= steps:
         return decoding, share, service
     drafted = p.speculative_num_tokens + 1.0
     decoding = max(1.0, min(clients, steps * d.token_budget / (new_tokens + steps * drafted)))
-    share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
+    share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, s)
     for _ in range(6):
         decoding = min(clients, max(1.0, 0.5 * (decoding + steps / share)))
-        share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, parts)
+        share, service = prompt_service_us(decoding, context, new_tokens, cached, False, p, d, c, s)
     return decoding, share, service
 
 
@@ -135,6 +136,62 @@ def queue_us(prompts, arrivals_us, service_us):
     load = min(1.0, prompts * service_us / max(arrivals_us, 1e-9))
     variance = 1.0 - (1.0 - BRIDGE) * load
     return 0.25 * (left + np.sqrt(left * left + 4.0 * variance * prompts * service_us * service_us))
+
+
+@inlined
+def sum_waves(
+    clients,
+    waves,
+    spread_us,
+    steps_us,
+    bunch,
+    burst,
+    alone,
+    full,
+    extra_alone,
+    extra_full,
+    lockstep,
+    catches_up,
+):
+    """Sums over the waves of `follow_waves`: (TTFT, decode, decode beside prefill, weight).
+
+    `catches_up`: whether a wave's arrivals may spread over as long as a request lives. Where they cannot, waves do not
+    wait for each other's TTFT and the processor works on several at once.
+    """
+    n_waves = int(min(MAX_WAVES, np.ceil(waves)))
+    opening = 0.5 * (clients + bunch) * burst
+    ttft_sum = 0.0
+    decode_sum = 0.0
+    prefill_sum = 0.0
+    weight_sum = 0.0
+    arrivals_us = 0.0
+    square = 0.0
+    for wave in range(n_waves):
+        last = wave == n_waves - 1
+        weight = waves - wave if last else 1.0
+        busy_us = clients * (burst if wave == 0 else full)
+        # half of the own wave still prefills after a request started, half of the next one before it ends
+        others = 0.5 * (clients - 1.0) if last and waves <= MAX_WAVES else clients - 1.0
+        crowd = 1.0
+        if wave == 0 or lockstep:
+            ttft = opening
+        else:
+            ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
+            crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
+        if lockstep:
+            others = 0.5 * (clients - bunch)
+        stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
+        decode = steps_us + stall
+        ttft_sum += weight * max(ttft, alone)
+        decode_sum += weight * decode
+        prefill_sum += weight * min(decode, others * (crowd * full + (1.0 - crowd) * alone))
+        weight_sum += weight
+        square = max(busy_us * busy_us, square) + spread_us * spread_us
+        arrivals_us = np.sqrt(square)
+        if catches_up and arrivals_us > decode + ttft:
+            arrivals_us = decode + ttft
+            square = arrivals_us * arrivals_us
+    return ttft_sum, decode_sum, prefill_sum, weight_sum
 
 
 @inlined
@@ -157,61 +214,65 @@ def follow_waves(
     `clients` requests in flight, `total_requests` in all; `spread_us` width of one request's decode time over requests,
     `steps_us` its decode time undisturbed in steps of `step_us`. A prompt takes `alone` us by itself, one leaves per
     `full` us when they queue (`burst` in the opening), `bunch` of them with one step, and each costs every decoding
-    request `extra_alone` or `extra_full` us. Where prefill is exclusive, lengths that spread by less than a step keep
-    whole waves in lockstep; engines that mix lose it, because replacements reach them one by one.
+    request `extra_alone` or `extra_full` us. Ends spread over sqrt(T^2 + spread^2) where starts did over T, at most over
+    a request's life. Where prefill is exclusive, lengths that spread by less than a step keep whole waves in lockstep;
+    engines that mix lose it, because replacements reach them one by one.
     """
     waves = max(1.0, total_requests / clients)
-    n_waves = int(min(MAX_WAVES, np.ceil(waves)))
     bunch = min(bunch, clients)
     lockstep = exclusive and spread_us < step_us
-    opening = 0.5 * (clients + bunch) * burst
-    ttft_sum = 0.0
-    decode_sum = 0.0
-    prefill_sum = 0.0
-    weight_sum = 0.0
-    arrivals_us = 0.0
-    for wave in range(n_waves):
-        last = wave == n_waves - 1
-        weight = waves - wave if last else 1.0
-        busy_us = clients * (burst if wave == 0 else full)
-        # half of the own wave still prefills after a request started, half of the next one before it ends
-        others = 0.5 * (clients - 1.0) if last and waves <= MAX_WAVES else clients - 1.0
-        crowd = 1.0
-        if wave == 0 or lockstep:
-            ttft = opening
-        else:
-            ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
-            crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
-        if lockstep:
-            others = 0.5 * (clients - bunch)
-        stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
-        decode = steps_us + stall
-        ttft_sum += weight * max(ttft, alone)
-        decode_sum += weight * decode
-        prefill_sum += weight * min(decode, others * (crowd * full + (1.0 - crowd) * alone))
-        weight_sum += weight
-        leaving_us = max(busy_us, arrivals_us)
-        arrivals_us = min(np.sqrt(leaving_us**2 + spread_us**2), decode + ttft)
-    return ttft_sum / weight_sum, decode_sum / weight_sum, prefill_sum / max(decode_sum, 1e-9)
+    widest_us = np.sqrt((clients * max(burst, full)) ** 2 + MAX_WAVES * spread_us * spread_us)
+    shortest_us = steps_us + min(alone, 0.5 * (clients + bunch) * burst)
+    if widest_us < shortest_us:
+        ttft, decode, prefill, weight = sum_waves(
+            clients,
+            waves,
+            spread_us,
+            steps_us,
+            bunch,
+            burst,
+            alone,
+            full,
+            extra_alone,
+            extra_full,
+            lockstep,
+            False,
+        )
+    else:
+        ttft, decode, prefill, weight = sum_waves(
+            clients,
+            waves,
+            spread_us,
+            steps_us,
+            bunch,
+            burst,
+            alone,
+            full,
+            extra_alone,
+            extra_full,
+            lockstep,
+            True,
+        )
+    return ttft / weight, decode / weight, prefill / max(decode, 1e-9)
 
 
 @kernel
-def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r):
+def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, s, r):
     """A closed-loop benchmark on one DP rank; fills the record `r` (REPLAY).
 
     `clients` requests in flight on this rank, `total_requests` in all, mean lengths `isl` and `osl`, `cached` prompt
     tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean.
-    `parts` receives the split of the pure decode step.
+    `s` (kernels.priced.PRICED) keeps the split of the pure decode step.
     """
     gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
     new_tokens = max(1.0, isl - cached)
     context = isl + 0.5 * osl
     intervals = max(1.0, osl - 1.0)
     steps = intervals / gain
-    decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, parts)
-    burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, parts)
-    alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, parts)
-    pure = decode_step_us(decoding, context, p, d, c, parts)
+    decoding, share, full = decoding_at_once(clients, steps, context, new_tokens, cached, p, d, c, s)
+    burst_share, burst = prompt_service_us(0.5 * decoding, context, new_tokens, cached, False, p, d, c, s)
+    alone_steps, alone = prompt_service_us(decoding, context, new_tokens, cached, True, p, d, c, s)
+    pure = decode_step_us(decoding, context, p, d, c, s)
     exclusive = is_exclusive(p)
     chance = step_count_spread(intervals, p.speculative_num_tokens, p.speculative_acceptance_rate)
     spread = np.sqrt(spread * spread + chance * chance)
@@ -246,18 +307,18 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, parts, r)
 
 
 @kernel
-def static_batch(batch, isl, osl, cached, p, d, c, parts, r):
+def static_batch(batch, isl, osl, cached, p, d, c, s, r):
     """One static batch: all prompts are prefilled, then all decode together; fills the record `r` (REPLAY).
 
-    `parts` receives the split of the decode step.
+    `s` keeps the split of the decode step.
     """
     gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
     intervals = max(1.0, osl - 1.0)
     steps = intervals / gain
     context = isl + 0.5 * osl
-    _, full = prompt_service_us(0.0, context, max(1.0, isl - cached), cached, False, p, d, c, parts)
-    _, alone = prompt_service_us(0.0, context, max(1.0, isl - cached), cached, True, p, d, c, parts)
-    pure = decode_step_us(batch, context, p, d, c, parts)
+    _, full = prompt_service_us(0.0, context, max(1.0, isl - cached), cached, False, p, d, c, s)
+    _, alone = prompt_service_us(0.0, context, max(1.0, isl - cached), cached, True, p, d, c, s)
+    pure = decode_step_us(batch, context, p, d, c, s)
     r.ttft_us = max(alone, batch * full)
     r.tpot_us = steps * pure / intervals
     r.requests_per_us = batch / (r.ttft_us + steps * pure)

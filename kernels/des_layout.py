@@ -7,6 +7,7 @@ record, its state after them; a run starts from zeroed state (see `kernels.des_b
 import numpy as np
 
 from kernels.layout import DERIVED
+from kernels.priced import PRICED
 from kernels.tables import TABLES
 from kernels.views import fields, record_at, view
 
@@ -157,7 +158,7 @@ WORLD = np.dtype(
     # step kernel; (instances, sequences, contexts) decode steps already priced; scratch
     + fields("tables p d", 1)
     + fields("c memo", 3)
-    + fields("parts", 1)
+    + fields("priced", 1)
 )
 """Everything a simulation reads and writes: its clock, and addresses of its arrays (`kernels.views`)."""
 
@@ -196,5 +197,5 @@ all_tables = view("tables", TABLES)
 derived = view("d", DERIVED)
 coefficients = view("c", np.float64, 3)
 memo = view("memo", np.float64, 3)
-parts = view("parts", np.float64)
+priced = view("priced", PRICED)
 world_at = record_at(WORLD)

@@ -19,7 +19,7 @@ from kernels.des_layout import (
     items,
     members,
     memo,
-    parts,
+    priced,
     requests,
     stage_free,
     world_at,
@@ -27,6 +27,7 @@ from kernels.des_layout import (
 from kernels.des_offload import offloaded_step_ns, pim_attention_ns
 from kernels.des_tier import recall_ns
 from kernels.jit import internal
+from kernels.priced import forget
 from kernels.step import load_step, step_us
 from kernels.tables import batch_attention_ns
 from kernels.units import NS_PER_US
@@ -251,6 +252,8 @@ def step_pricer(dtype):
     @callback(PRICE)
     def price(world, i, decode_seqs, decode_context, decode_queries, prefill_seqs, prefill_tokens, prior):
         w = world_at(world)
+        s = priced(w)[0]
+        forget(s)
         return step_us(
             records(w.p, w.p_shape[0], dtype)[i],
             derived(w)[i],
@@ -261,7 +264,7 @@ def step_pricer(dtype):
             prefill_seqs,
             prefill_tokens,
             prior,
-            parts(w),
+            s,
         )
 
     return price

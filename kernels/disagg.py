@@ -10,6 +10,7 @@ from kernels.jit import kernel
 from kernels.offload import offload_fetch_us
 from kernels.operating import fill_memory, fill_steps, host_latency, residents
 from kernels.prefill_rate import prefill_scale
+from kernels.priced import forget
 from kernels.resolve import resolve
 from kernels.speculation import tokens_per_step
 from kernels.units import BYTES_PER_US_PER_GB_S, US_PER_MS, US_PER_S
@@ -62,10 +63,10 @@ def transfer_us(isl, p, d):
 
 
 @kernel
-def packed_prefill_us(new_tokens, cached, batch_limit, p, d, c, parts):
+def packed_prefill_us(new_tokens, cached, batch_limit, p, d, c, s):
     """Prefill of prompts on a prefill rank: (us per prompt when they queue, us of one alone)."""
-    _, full = prompt_service_us(0.0, 0.0, new_tokens, cached, False, p, d, c, parts)
-    _, alone = prompt_service_us(0.0, 0.0, new_tokens, cached, True, p, d, c, parts)
+    _, full = prompt_service_us(0.0, 0.0, new_tokens, cached, False, p, d, c, s)
+    _, alone = prompt_service_us(0.0, 0.0, new_tokens, cached, True, p, d, c, s)
     if batch_limit * new_tokens < d.token_budget:
         # fewer prompts per step than the budget holds: between one alone and a full step
         fill = batch_limit * new_tokens / d.token_budget
@@ -74,18 +75,21 @@ def packed_prefill_us(new_tokens, cached, batch_limit, p, d, c, parts):
 
 
 @kernel
-def evaluate_pools(p, pools, pools_d, c, parts, r, o):
+def evaluate_pools(p, pools, pools_d, c, steps, r, o):
     """Fill the result record `o` for a disaggregated deployment.
 
     A request is prefilled on a prefill rank (queue in front of the pool), its KV cache handed over once (inside TTFT),
     and decodes on a decode rank undisturbed. The request rate is what the slower pool sustains; every GPU of both
-    pools is paid for. A verdict of either pool is the deployment's.
+    pools is paid for. A verdict of either pool is the deployment's. `steps`: scratch as for `evaluate`.
     """
     pool_shapes(p, pools)
     a, b = pools[PREFILL], pools[DECODE]
     da, db = pools_d[PREFILL], pools_d[DECODE]
     resolve(a, da)
     resolve(b, db)
+    sa, sb = steps[PREFILL], steps[DECODE]
+    forget(sa)
+    forget(sb)
     fill_memory(db, o)
     prefill_gpus = da.gpus * p.prefill_replicas
     decode_gpus = db.gpus * p.decode_replicas
@@ -102,9 +106,7 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
     context = isl + 0.5 * osl
     prefill_ranks = p.prefill_replicas * a.attention_dp
     decode_ranks = p.decode_replicas * b.attention_dp
-    full, alone = packed_prefill_us(
-        isl - cached, cached, default_to(p.prefill_batch_size, 1e9), a, da, c, parts
-    )
+    full, alone = packed_prefill_us(isl - cached, cached, default_to(p.prefill_batch_size, 1e9), a, da, c, sa)
     hop = transfer_us(isl, p, db)
     limit = min(residents(isl, osl, b, db), default_to(p.decode_batch_size, 1e9))
     clients = p.concurrency / 1.0
@@ -114,7 +116,7 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
     ttft = 0.0
     decode = 0.0
     for _ in range(4):
-        pure = decode_step_us(decoding, context, b, db, c, parts)
+        pure = decode_step_us(decoding, context, b, db, c, sb)
         rank_clients = max(1.0, clients / prefill_ranks)
         ttft, decode, _ = follow_waves(
             rank_clients,
@@ -138,7 +140,7 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
     if waiting > 0.0:
         o.over_ceiling = 1.0
         ttft += waiting / rate
-    r.ttft_us = ttft * prefill_scale(a, da, c, parts) + hop
+    r.ttft_us = ttft * prefill_scale(a, da, c, sa) + hop
     if p.kv_offload_gib_per_gpu > 0.0:
         r.ttft_us += offload_fetch_us(cached, a, da)
     r.tpot_us = decode / max(1.0, osl - 1.0)
@@ -149,8 +151,8 @@ def evaluate_pools(p, pools, pools_d, c, parts, r, o):
     r.mixed_step_us = r.pure_step_us
     r.mixed_share = 0.0
     r.prompt_us = alone
-    decode_step_us(max(1.0, decoding), context, b, db, c, parts)
-    fill_steps(context, decoding, b, db, parts, r, o)
+    decode_step_us(max(1.0, decoding), context, b, db, c, sb)
+    fill_steps(context, decoding, b, db, sb.parts, r, o)
     o.kv_transfer_ms = hop / US_PER_MS
     host_latency(r.ttft_us, r.tpot_us, r.pure_step_us, decoding * decode_ranks, isl, osl, p, c, o)
     o.resident = decoding * decode_ranks

@@ -5,6 +5,7 @@ import numpy as np
 from kernels import reasons
 from kernels.auto import default_to
 from kernels.batching import decode_step_us, replay, static_batch
+from kernels.borrow import borrowed
 from kernels.cost import fill_cost
 from kernels.disagg import evaluate_pools
 from kernels.jit import inlined, kernel
@@ -53,16 +54,18 @@ def closed_population(limit, p):
 
 
 @compiled_once(reads=("c",))
-def evaluate(p, d, pools, pools_d, c, parts, r, o):
+def evaluate(p, d, pools, pools_d, c, steps, r, o):
     """Fill the result record `o` (kernels.layout.RESULT, NaN before) for the input `p`, already resolved into `d`.
 
-    `pools`, `pools_d` are scratch arrays of two input and derived records, `parts` float64[N_PARTS], `r` a REPLAY
-    record. Rows without an answer keep their memory columns and a reason; latency, throughput and cost stay NaN.
+    `pools`, `pools_d` and `steps` are scratch arrays of two input, derived and PRICED records (the first of `steps` knows
+    this deployment: who changes what the step model reads forgets it), `r` is a REPLAY record. Rows without an answer
+    keep their memory columns and a reason; latency, throughput and cost stay NaN.
     """
+    c = borrowed(c)
     o.over_ceiling = 0.0
     o.saturated = 0.0
     if p.disaggregate > 0.0:
-        evaluate_pools(p, pools, pools_d, c, parts, r, o)
+        evaluate_pools(p, borrowed(pools), borrowed(pools_d), c, borrowed(steps), r, o)
         return
     fill_memory(d, o)
     if d.reason != reasons.OK:
@@ -73,30 +76,31 @@ def evaluate(p, d, pools, pools_d, c, parts, r, o):
     cached = cached_tokens(isl, p)
     limit = residents(isl, osl, p, d)
     waiting_us = 0.0
+    s = borrowed(steps)[0]
     if p.load == LOAD_RATE:
-        resident, waiting_us = open_load(limit, isl, osl, cached, p, d, c, parts, r, o)
-        decode_step_us(max(1.0, r.decoding), isl + 0.5 * osl, p, d, c, parts)
+        resident, waiting_us = open_load(limit, isl, osl, cached, p, d, c, s, r, o)
+        decode_step_us(max(1.0, r.decoding), isl + 0.5 * osl, p, d, c, s)
     else:
         resident, total, waiting = closed_population(limit, p)
         if p.load == LOAD_STATIC:
-            static_batch(resident, isl, osl, cached, p, d, c, parts, r)
+            static_batch(resident, isl, osl, cached, p, d, c, s, r)
         else:
-            replay(resident, total, isl, osl, (1.0 - p.length_range) / mean, cached, p, d, c, parts, r)
+            replay(resident, total, isl, osl, (1.0 - p.length_range) / mean, cached, p, d, c, s, r)
         if waiting > 0.0:
             o.over_ceiling = 1.0
             waiting_us = waiting / r.requests_per_us
-    fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o)
+    fill_operating_point(resident, waiting_us, isl, osl, p, d, c, s, r, o)
 
 
 @kernel
-def open_load(limit, isl, osl, cached, p, d, c, parts, r, o):
+def open_load(limit, isl, osl, cached, p, d, c, s, r, o):
     """An offered rate: (resident requests, wait beyond the steady state us); marks `o` saturated where the rate is too high.
 
     A saturated queue grows for as long as requests come: the mean wait over num_prompts requests is half of them
     times the gap between service and arrival intervals.
     """
     rate = p.request_rate / US_PER_S / p.attention_dp
-    replay(limit, limit * MANY_WAVES, isl, osl, 1.0, cached, p, d, c, parts, r)
+    replay(limit, limit * MANY_WAVES, isl, osl, 1.0, cached, p, d, c, s, r)
     if r.requests_per_us <= rate:
         o.saturated = 1.0
         o.over_ceiling = 1.0
@@ -104,19 +108,19 @@ def open_load(limit, isl, osl, cached, p, d, c, parts, r, o):
         waiting_us = max(0.0, 0.5 * total * (1.0 / r.requests_per_us - 1.0 / rate))
     else:
         waiting_us = 0.0
-        settle_open(rate, limit, arrival_variability(p), isl, osl, cached, p, d, c, parts, r)
+        settle_open(rate, limit, arrival_variability(p), isl, osl, cached, p, d, c, s, r)
     return min(limit, r.requests_per_us * (r.ttft_us + r.tpot_us * (osl - 1.0))), waiting_us
 
 
 @kernel
-def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, parts, r, o):
+def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, s, r, o):
     """Latency, throughput, step split and cost of a replay `r` with `resident` requests on each rank.
 
-    `parts`: the split of a decode step of r.decoding sequences.
+    s.parts: the split of a decode step of r.decoding sequences.
     """
     context = isl + 0.5 * osl
-    fill_steps(context, resident, p, d, parts, r, o)
-    to_first_us = r.ttft_us * prefill_scale(p, d, c, parts) + waiting_us
+    fill_steps(context, resident, p, d, s.parts, r, o)
+    to_first_us = r.ttft_us * prefill_scale(p, d, c, s) + waiting_us
     if p.kv_offload_gib_per_gpu > 0.0:
         to_first_us += offload_fetch_us(cached_tokens(isl, p), p, d)
     host_latency(to_first_us, r.tpot_us, r.pure_step_us, resident * p.attention_dp, isl, osl, p, c, o)

@@ -27,7 +27,7 @@ MOST_LOAD = 0.98
 
 
 @kernel
-def shared_step(rate_per_us, others, context, new_tokens, cached, room, full, alone, pure, p, d, c, parts):
+def shared_step(rate_per_us, others, context, new_tokens, cached, room, full, alone, pure, p, d, c, s):
     """Prefill steps that random arrivals share: (prompts in one, its time us, other arrivals in a prompt's own step).
 
     `room`: prompts that one step holds; prompts that fill a step by themselves share none.
@@ -37,9 +37,7 @@ def shared_step(rate_per_us, others, context, new_tokens, cached, room, full, al
     for _ in range(3):
         prompts, step, arrivals = _step_of_arrivals(rate_per_us, arrivals, room, alone, extra, pure)
     if room > 1.001 and prompts > 1.001:
-        priced = mixed_step_us(
-            others, context, prompts, prompts * new_tokens, prompts * cached, p, d, c, parts
-        )
+        priced = mixed_step_us(others, context, prompts, prompts * new_tokens, prompts * cached, p, d, c, s)
         extra = (min(max(priced, alone), step) - alone) / (prompts - 1.0)
         prompts, step, arrivals = _step_of_arrivals(rate_per_us, arrivals, room, alone, extra, pure)
     return prompts, step, min(arrivals, room - 1.0) * extra
@@ -65,7 +63,7 @@ def slot_wait_us(held_us, resident, limit, variability):
 
 
 @kernel
-def open_state(others, rate_per_us, limit, variability, isl, osl, cached, p, d, c, parts, r):
+def open_state(others, rate_per_us, limit, variability, isl, osl, cached, p, d, c, s, r):
     """Fill the record `r` (REPLAY) for `others` sequences that decode beside a request; returns the n that follows."""
     gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
     new_tokens = max(1.0, isl - cached)
@@ -73,14 +71,14 @@ def open_state(others, rate_per_us, limit, variability, isl, osl, cached, p, d, 
     intervals = max(1.0, osl - 1.0)
     steps = intervals / gain
     exclusive = is_exclusive(p)
-    share, full = prompt_service_us(others, context, new_tokens, cached, False, p, d, c, parts)
-    chunks, alone = prompt_service_us(others, context, new_tokens, cached, True, p, d, c, parts)
-    pure = decode_step_us(1.0 + others, context, p, d, c, parts)
+    share, full = prompt_service_us(others, context, new_tokens, cached, False, p, d, c, s)
+    chunks, alone = prompt_service_us(others, context, new_tokens, cached, True, p, d, c, s)
+    pure = decode_step_us(1.0 + others, context, p, d, c, s)
     full_step = full / share
     room = max(1.0, 1.0 / share)
     full = min(full, alone)
     prompts, step, sharing = shared_step(
-        rate_per_us, others, context, new_tokens, cached, room, full, alone, pure, p, d, c, parts
+        rate_per_us, others, context, new_tokens, cached, room, full, alone, pure, p, d, c, s
     )
     # of a pipeline's time in prefill; prompts that follow each other overlap in it
     busy = min(1.0, rate_per_us * step / p.pp / prompts)
@@ -110,15 +108,15 @@ def open_state(others, rate_per_us, limit, variability, isl, osl, cached, p, d, 
 
 
 @kernel
-def settle_open(rate_per_us, limit, variability, isl, osl, cached, p, d, c, parts, r):
+def settle_open(rate_per_us, limit, variability, isl, osl, cached, p, d, c, s, r):
     """The least n = L D(n) up to `limit` sequences (secants from below); fills the record `r` (REPLAY)."""
     here = 0.0
-    found = open_state(here, rate_per_us, limit, variability, isl, osl, cached, p, d, c, parts, r)
+    found = open_state(here, rate_per_us, limit, variability, isl, osl, cached, p, d, c, s, r)
     following = min(limit, found)
     for _ in range(ROUNDS):
         before, found_before = here, found
         here = following
-        found = open_state(here, rate_per_us, limit, variability, isl, osl, cached, p, d, c, parts, r)
+        found = open_state(here, rate_per_us, limit, variability, isl, osl, cached, p, d, c, s, r)
         if abs(found - here) <= CLOSE * (1.0 + here):
             return
         slope = 0.0

@@ -10,7 +10,7 @@ LEAST, MOST = 0.5, 3.0
 
 
 @kernel
-def prefill_scale(p, d, c, parts):
+def prefill_scale(p, d, c, s):
     """Measured us per token over the model's between the two prompt lengths of the span; 1 without a measured rate.
 
     modelled = (prefill(hi) - prefill(lo)) / (hi - lo), one prompt alone. It acts on the way to the first token, not on
@@ -21,8 +21,8 @@ def prefill_scale(p, d, c, parts):
     span = p.prefill_rate_hi_tokens - p.prefill_rate_lo_tokens
     if not span > 0.0:
         return 1.0
-    _, low_us = prompt_service_us(0.0, 0.0, p.prefill_rate_lo_tokens, 0.0, True, p, d, c, parts)
-    _, high_us = prompt_service_us(0.0, 0.0, p.prefill_rate_hi_tokens, 0.0, True, p, d, c, parts)
+    _, low_us = prompt_service_us(0.0, 0.0, p.prefill_rate_lo_tokens, 0.0, True, p, d, c, s)
+    _, high_us = prompt_service_us(0.0, 0.0, p.prefill_rate_hi_tokens, 0.0, True, p, d, c, s)
     modelled = (high_us - low_us) / span
     if modelled <= 0.0:
         return 1.0

@@ -16,8 +16,7 @@
     FFN_NOT_DIVISIBLE,
     BUDGET_BELOW_PROMPT,
     MORE_GPUS_THAN_AVAILABLE,
-    NO_FINITE_ANSWER,
-) = range(16)
+) = range(15)
 
 TEXT = (
     "",
@@ -35,5 +34,4 @@ TEXT = (
     "moe_tp does not divide the expert width",
     "token budget is below the prompt and chunked prefill is off",
     "more GPUs than the cluster has",
-    "inputs contradict each other: no finite answer",
 )

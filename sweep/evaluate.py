@@ -17,6 +17,7 @@ import polars as pl
 
 from kernels.grid import evaluate_rows
 from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT
+from kernels.priced import PRICED
 from sweep.axes import Grid
 from sweep.errors import UserError
 from sweep.fields import record_dtype
@@ -33,6 +34,11 @@ LOAD_ONLY = frozenset(
     "ttft_ms tpot_ms e2e_ms usd_per_gpu_hour utilization".split()
 )
 """Input columns that `kernels.resolve` does not read: their axes do not resolve the deployment again."""
+BATCH_ONLY = LOAD_ONLY | frozenset(
+    "isl osl max_num_batched_tokens max_num_seqs max_model_len chunked_prefill_size max_prefill_seqs "
+    "gpu_memory_utilization".split()
+)
+"""Input columns that `kernels.step` does not read: they say what is in a batch, not what a batch costs."""
 CONNECT_S = 10
 """How long to wait for the scheduler of a cluster."""
 NEAR = 128
@@ -63,12 +69,14 @@ class Evaluator:
         results = np.empty(stop - start, RESULT)
         matrix = results.view(np.float64).reshape(-1, N_OUT)
         resolving = np.array([not LOAD_ONLY.issuperset(axis.columns) for axis in self.grid.axes])
+        repricing = np.array([not BATCH_ONLY.issuperset(axis.columns) for axis in self.grid.axes])
         evaluate_rows(
             inputs,
             flat,
             np.zeros(1, DERIVED),
             np.zeros(2, record_dtype()),
             np.zeros(2, DERIVED),
+            np.zeros(2, PRICED),
             np.zeros(1, REPLAY),
             packed.axis_field_offsets,
             packed.axis_fields,
@@ -76,6 +84,7 @@ class Evaluator:
             packed.axis_values,
             packed.radices,
             resolving,
+            repricing,
             self.fitted,
             start,
             stop,

@@ -37,6 +37,7 @@ def evaluate_coded(records: npt.NDArray[Any], fitted: npt.NDArray[np.float64]) -
     """Evaluate `records` whose lookups into `fitted` (architecture, hardware, engine, N_OPS, N_COEF) are filled."""
     from kernels.grid import evaluate_records
     from kernels.layout import DERIVED, REPLAY, RESULT
+    from kernels.priced import PRICED
 
     n = records.shape[0]
     results = np.zeros(n, RESULT)
@@ -44,6 +45,14 @@ def evaluate_coded(records: npt.NDArray[Any], fitted: npt.NDArray[np.float64]) -
     pools = np.zeros(2, record_dtype())
     flat = results.view(np.float64).reshape(n, -1)
     evaluate_records(
-        records, derived, pools, np.zeros(2, DERIVED), np.zeros(1, REPLAY), fitted, results, flat
+        records,
+        derived,
+        pools,
+        np.zeros(2, DERIVED),
+        np.zeros(2, PRICED),
+        np.zeros(1, REPLAY),
+        fitted,
+        results,
+        flat,
     )
     return Evaluated(results, derived)

@@ -25,8 +25,9 @@ from kernels.des_layout import (
 )
 from kernels.des_metrics import N_BINS
 from kernels.des_price import N_GRID
-from kernels.layout import DERIVED, N_PARTS
+from kernels.layout import DERIVED
 from kernels.mode import record_type
+from kernels.priced import PRICED
 from kernels.tables import TABLES
 from kernels.views import bind
 from sweep.fields import record_dtype
@@ -253,7 +254,7 @@ def build(
         d=np.concatenate([_or_zeros(one.derived, DERIVED) for one in instances]),
         c=np.stack([_or_empty(one.coefficients) for one in instances]),
         memo=np.full((n_inst, _memo_rows(instances, cap), N_GRID), np.nan),
-        parts=np.zeros(N_PARTS),
+        priced=np.zeros(1, PRICED),
     )
     if any(one.record is not None for one in instances):
         world.record["pricer"] = _step_pricer().address

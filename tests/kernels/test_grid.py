@@ -9,6 +9,7 @@ import pytest
 
 from kernels.grid import decode_row, evaluate_rows
 from kernels.layout import DERIVED, REPLAY, RESULT
+from kernels.priced import PRICED
 from sweep.evaluation import evaluate
 from sweep.fields import record_dtype
 from tests.kernels.deployments import MOE, record, roofline
@@ -29,6 +30,7 @@ def rows(base, start, stop):
         np.zeros(1, DERIVED),
         np.zeros(2, record_dtype()),
         np.zeros(2, DERIVED),
+        np.zeros(2, PRICED),
         np.zeros(1, REPLAY),
         np.arange(len(AXES) + 1),
         fields,
@@ -36,6 +38,7 @@ def rows(base, start, stop):
         values,
         np.array(lengths),
         np.array([True, True, False]),
+        np.array([True, False, False]),
         roofline(),
         start,
         stop,

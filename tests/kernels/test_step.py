@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.coefficients import roofline_coefficients
-from kernels.layout import N_PARTS, PART_EP_COMM, PART_GEMM, PART_MOE, PART_PP_COMM, PART_TP_COMM
+from kernels.layout import PART_EP_COMM, PART_GEMM, PART_MOE, PART_PP_COMM, PART_TP_COMM
+from kernels.priced import N_STEPS, PRICED
 from kernels.step import step_us
 from tests.kernels.deployments import LATENT, MOE, derived, record
 
@@ -16,7 +17,7 @@ C = roofline_coefficients()
 
 
 def step(p, decode_seqs=0.0, context=0.0, prefill_seqs=0.0, prefill_tokens=0.0, prior=0.0, queries=1.0):
-    parts = np.zeros(N_PARTS)
+    s = np.zeros(1, PRICED)
     total = step_us(
         p[0],
         derived(p)[0],
@@ -27,9 +28,9 @@ def step(p, decode_seqs=0.0, context=0.0, prefill_seqs=0.0, prefill_tokens=0.0, 
         prefill_seqs,
         prefill_tokens,
         prior,
-        parts,
+        s[0],
     )
-    return total, parts
+    return total, s["parts"][0]
 
 
 def roofline_gemm_us(m, n, k, width=2.0, tflops=989.4e12, gb_s=3350e9):
@@ -115,3 +116,56 @@ def test_more_work_never_takes_less_time(batch, context, tokens, tp, model):
     assert np.isfinite(base) and base > 0
     assert longer >= base * (1 - 1e-12)
     assert fuller >= base * (1 - 1e-12)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 1.0, 7.0, 64.0]),
+            st.sampled_from([16.0, 1024.0]),
+            st.sampled_from([0.0, 1.0, 3.5]),
+            st.sampled_from([0.0, 512.0, 2048.0]),
+            st.sampled_from([0.0, 100.0]),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    st.sampled_from([{}, MOE, LATENT]),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_step_costs_the_same_whatever_was_priced_before(batches, model):
+    p = record(**model, tp=2)
+    d = derived(p)
+    s = np.zeros(1, PRICED)
+    for decode_seqs, context, prefill_seqs, tokens, prior in batches:
+        arguments = (decode_seqs, decode_seqs * context, 1.0, prefill_seqs, tokens * prefill_seqs, prior)
+        fresh = np.zeros(1, PRICED)
+        alone = step_us(p[0], d[0], C, *arguments, fresh[0])
+        assert step_us(p[0], d[0], C, *arguments, s[0]) == alone
+        np.testing.assert_array_equal(s["parts"][0], fresh["parts"][0])
+
+
+def test_a_step_is_priced_once_until_its_deployment_is_forgotten():
+    p, s = record(tp=2), np.zeros(1, PRICED)
+    d = derived(p)
+
+    def decode(batch):
+        return step_us(p[0], d[0], C, batch, batch * 1000.0, 1.0, 0.0, 0.0, 0.0, s[0])
+
+    s["deployment"] += 1.0
+    slow = decode(8.0)
+    p["hbm_gb_s"] *= 2.0
+    assert decode(8.0) == slow
+    s["deployment"] += 1.0
+    assert decode(8.0) < 0.8 * slow
+
+
+def test_more_batches_than_places_change_nothing():
+    p, s = record(), np.zeros(1, PRICED)
+    d = derived(p)
+    once, again = (
+        [step_us(p[0], d[0], C, float(n), n * 500.0, 1.0, 0.0, 0.0, 0.0, s[0]) for n in range(1, 4 * N_STEPS)]
+        for _ in range(2)
+    )
+    assert once == again
+    assert len(set(once)) == len(once)

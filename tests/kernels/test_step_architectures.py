@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kernels.coefficients import roofline_coefficients
-from kernels.layout import N_PARTS, PART_ATTENTION, PART_GEMM, PART_MOE
+from kernels.layout import PART_ATTENTION, PART_GEMM, PART_MOE
+from kernels.priced import PRICED
 from kernels.step import step_us
 from tests.kernels.deployments import LATENT, MOE, derived, record
 
@@ -13,9 +14,9 @@ C = roofline_coefficients()
 
 def decode(context=4096.0, batch=32.0, **figures):
     p = record(**figures)
-    parts = np.zeros(N_PARTS)
-    step_us(p[0], derived(p)[0], C, batch, batch * context, 1.0, 0.0, 0.0, 0.0, parts)
-    return parts
+    s = np.zeros(1, PRICED)
+    step_us(p[0], derived(p)[0], C, batch, batch * context, 1.0, 0.0, 0.0, 0.0, s[0])
+    return s["parts"][0]
 
 
 def bytes_us(n_bytes, gb_s=3350e9):

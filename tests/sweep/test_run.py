@@ -176,7 +176,6 @@ def test_a_row_does_not_depend_on_the_row_before_it() -> None:
         "workload.concurrency=4,64",
         "workload.num_prompts=null,100",
         "workload.length_range=0.8,1",
-        "workload.decode_spread=0,0.2",
         "workload.prefix_hit_rate=0,0.5",
         "workload.load=closed_loop,saturation,rate",
         "workload.request_rate=1,20",
@@ -191,6 +190,36 @@ def test_a_row_does_not_depend_on_the_row_before_it() -> None:
     block = evaluator.block(0, grid.n_rows)
     alone = np.concatenate([evaluator.block(row, row + 1) for row in range(grid.n_rows)])
     assert np.array_equal(block, alone, equal_nan=True)
+
+
+BATCH_SWEEPS = {
+    "workload.isl": "600,3000",
+    "workload.osl": "100,700",
+    "engine.max_num_batched_tokens": "0,1024,8192",
+    "engine.max_num_seqs": "8,256",
+    "engine.max_model_len": "4096,8192",
+    "engine.chunked_prefill_size": "0,512",
+    "engine.max_prefill_seqs": "0,2",
+    "engine.gpu_memory_utilization": "0.7,0.9",
+}
+
+
+@pytest.mark.parametrize("model", ["qwen3_30b_a3b", "gpt_oss_120b", "deepseek_v3"])
+@pytest.mark.parametrize("key", list(BATCH_SWEEPS))
+def test_what_says_only_what_is_in_a_batch_does_not_change_its_price(model: str, key: str) -> None:
+    # the slower axis: every row of a later choice could find steps that an earlier one priced
+    others = ("engine.cudagraph_mode=none", "workload.concurrency=1,4,64,300", "hardware=b200_sxm")
+    grid = compose_grid([f"model={model}", "parallelism=tp8", f"{key}={BATCH_SWEEPS[key]}", *others])
+    swept = [axis for axis in grid.axes if axis.radix > 1 and axis.name != "workload.concurrency"]
+    assert [set(axis.columns) <= evaluate_module.BATCH_ONLY for axis in swept] == [True]
+    evaluator = evaluate_module.Evaluator(grid, coefficients(grid.hardware, "fitted"))
+    alone = np.concatenate([evaluator.block(row, row + 1) for row in range(grid.n_rows)])
+    assert np.array_equal(evaluator.block(0, grid.n_rows), alone, equal_nan=True)
+
+
+def test_every_input_said_to_be_of_the_batch_only_is_tested() -> None:
+    columns = {key.split(".")[1] for key in BATCH_SWEEPS}
+    assert columns == evaluate_module.BATCH_ONLY - evaluate_module.LOAD_ONLY
 
 
 def test_the_last_line_names_the_directory(
