@@ -16,7 +16,8 @@
     FFN_NOT_DIVISIBLE,
     BUDGET_BELOW_PROMPT,
     MORE_GPUS_THAN_AVAILABLE,
-) = range(15)
+    NO_FINITE_ANSWER,
+) = range(16)
 
 TEXT = (
     "",
@@ -34,4 +35,5 @@ TEXT = (
     "moe_tp does not divide the expert width",
     "token budget is below the prompt and chunked prefill is off",
     "more GPUs than the cluster has",
+    "inputs contradict each other: no finite answer",
 )

@@ -12,6 +12,8 @@ from sweep.fields.spec import Field
 TRUE = ("true", "yes", "on", "1")
 FALSE = ("false", "no", "off", "0")
 AUTO = ("", "auto", "null", "none")
+LARGEST, SMALLEST = {"int": 2.0**40, "float": 1e12}, 1e-9
+"""Beyond these a field without bounds of its own means nothing, and sums and quotients of such numbers overflow."""
 
 
 def checked(field: Field, value: Any, *, file: str | None = None, line: int | None = None) -> Any:
@@ -81,6 +83,8 @@ def _number(field: Field, value: Any) -> float | int:
     below = field.low is not None and (number <= field.low if field.low_open else number < field.low)
     if below or (field.high is not None and number > field.high):
         raise _wrong(field, value, "is out of range")
+    if abs(number) > LARGEST[field.kind] or 0.0 < abs(number) < SMALLEST:
+        raise _wrong(field, value, "is beyond any sense")
     return int(number) if field.kind == "int" else number
 
 

@@ -19,13 +19,16 @@ def _figure(
     seeds: tuple[Seed, ...] = (),
     moves: tuple[str, ...] = (*SPEED, "reason"),
     regime: bool = False,
+    zero: bool = False,
 ) -> Field:
+    """A figure of the datasheet; `zero`: it may be 0."""
     return Field(
         key=f"hardware.{key}",
         doc=doc,
         kind="float",
         unit=unit,
         low=0,
+        low_open=not zero,
         auto=auto,
         question=_Q,
         seeds=seeds,
@@ -80,7 +83,13 @@ FIELDS = (
         moves=(*FIT, *SPEED),
         regime=True,
     ),
-    _figure("hbm_marketed_gb", "Memory of one GPU as it is sold. Moves nothing: for show.", "GB", moves=()),
+    _figure(
+        "hbm_marketed_gb",
+        "Memory of one GPU as it is sold. Moves nothing: for show.",
+        "GB",
+        moves=(),
+        zero=True,
+    ),
     _figure("hbm_gb_s", "Peak memory bandwidth of one GPU.", "GB/s"),
     _figure("tflops_fp32", "Dense peak for float32 GEMM (TF32 where engines use it).", "TFLOP/s"),
     _figure("tflops_bf16", "Dense peak for 16-bit GEMM.", "TFLOP/s"),
@@ -94,7 +103,11 @@ FIELDS = (
         moves=(*FIT, *SPEED),
     ),
     _figure(
-        "l2_mib", "Last-level cache. Moves nothing yet: fitted efficiencies contain it.", "MiB", moves=()
+        "l2_mib",
+        "Last-level cache. Moves nothing yet: fitted efficiencies contain it.",
+        "MiB",
+        moves=(),
+        zero=True,
     ),
     _figure(
         "clock_mhz", "Clock that the compute peaks stand for; matters where gpu_clock_mhz is given.", "MHz"
@@ -126,7 +139,7 @@ FIELDS = (
         "link_gb_s / (domain_gpus - 1); pairs of a pairwise topology talk over host_link_gb_s).",
         "GB/s",
     ),
-    _figure("link_latency_us", "Latency of one scale-up hop.", "us"),
+    _figure("link_latency_us", "Latency of one scale-up hop.", "us", zero=True),
     Field(
         key="hardware.multicast",
         doc="Whether the switch reduces in the network (NVLS).",
@@ -136,7 +149,7 @@ FIELDS = (
         moves=(*FIT, *SPEED),
     ),
     _figure("nic_gb_s", "Scale-out (NIC) bandwidth per GPU, one direction.", "GB/s"),
-    _figure("nic_latency_us", "Latency of one scale-out hop.", "us"),
+    _figure("nic_latency_us", "Latency of one scale-out hop.", "us", zero=True),
     _figure(
         "host_link_gb_s", "Host link of one GPU, one direction (PCIe 5 x16: 64; NVLink-C2C: 450).", "GB/s"
     ),
@@ -145,8 +158,9 @@ FIELDS = (
         "Host memory per GPU in the usual server: a bound of the KV offload tier.",
         "GiB",
         moves=("held_tokens_total", *SPEED),
+        zero=True,
     ),
-    _figure("tdp_w", "Thermal design power of one GPU.", "W", moves=ENERGY),
+    _figure("tdp_w", "Thermal design power of one GPU.", "W", moves=ENERGY, zero=True),
     _figure(
         "facility_kw_per_gpu",
         "All-in facility power per GPU: server, network, cooling.",
