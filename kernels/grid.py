@@ -7,11 +7,15 @@ is resolved again only when one of its inputs changed.
 
 import numpy as np
 
+from kernels import reasons
 from kernels.borrow import borrowed
 from kernels.evaluate import evaluate
 from kernels.jit import kernel
+from kernels.layout import RESULT_INDEX
 from kernels.priced import forget
 from kernels.resolve import resolve
+
+FIRST_AFTER_MEMORY = RESULT_INDEX["ttft_ms"]
 
 
 @kernel
@@ -40,6 +44,22 @@ def next_row(radices, digits):
         axis -= 1
     digits[axis] += 1
     return axis
+
+
+@kernel
+def keep_finite(o, flat):
+    """No infinity leaves the kernel, and an answer that is no number becomes a reason: inputs contradict each other.
+
+    `flat` is the memory of the result `o`. What is unknown by design (a cost without a price) is NaN in sound answers too.
+    """
+    sound = np.isfinite(o.ttft_ms) and np.isfinite(o.tpot_ms) and np.isfinite(o.output_tok_s_per_gpu)
+    for k in range(flat.shape[0]):
+        if np.isinf(flat[k]):
+            flat[k] = np.nan
+            sound = False
+    if o.reason == reasons.OK and not sound:
+        o.reason = reasons.NO_FINITE_ANSWER
+        flat[FIRST_AFTER_MEMORY:] = np.nan
 
 
 @kernel
@@ -94,6 +114,7 @@ def evaluate_rows(
         c = fitted[int(p.architecture_index), int(p.hardware_index), int(p.engine)]
         results_flat[row - start] = np.nan
         evaluate(p, d, pools, pools_d, c, steps, replays[0], results[row - start])
+        keep_finite(results[row - start], results_flat[row - start])
         if row + 1 < stop:
             moved = next_row(radices, digits)
 
@@ -109,3 +130,4 @@ def evaluate_records(inputs, derived, pools, pools_d, steps, replays, fitted, re
         c = fitted[int(p.architecture_index), int(p.hardware_index), int(p.engine)]
         results_flat[i] = np.nan
         evaluate(p, derived[i], pools, pools_d, c, steps, replays[0], results[i])
+        keep_finite(results[i], results_flat[i])

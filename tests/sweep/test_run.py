@@ -176,6 +176,7 @@ def test_a_row_does_not_depend_on_the_row_before_it() -> None:
         "workload.concurrency=4,64",
         "workload.num_prompts=null,100",
         "workload.length_range=0.8,1",
+        "workload.decode_spread=0,0.2",
         "workload.prefix_hit_rate=0,0.5",
         "workload.load=closed_loop,saturation,rate",
         "workload.request_rate=1,20",
