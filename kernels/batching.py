@@ -10,7 +10,7 @@ import numpy as np
 from kernels.engines import EXCLUSIVE_PREFILL, engine_default
 from kernels.jit import inlined, kernel
 from kernels.layout import PART_PP_COMM
-from kernels.pipeline import chunked_trips, micro_batch, trips_per_token
+from kernels.pipeline import chunked_trips, held_up, micro_batch, trips_per_token
 from kernels.speculation import draft_us, step_count_spread, tokens_per_step
 from kernels.step import step_us
 
@@ -139,17 +139,29 @@ def queue_us(prompts, arrivals_us, service_us):
 
 
 @inlined
+def stages_wait_us(arrivals_per_us, own_us, step_us, alone, chunks, bunch, exclusive, pp):
+    """What stages that wait for a prompt of their pipeline add to the `own_us` that it keeps one of them, us."""
+    tick_us = max(step_us, alone / chunks) / pp
+    longer_us = max(0.0, own_us - chunks * step_us / pp) if exclusive else own_us
+    return longer_us * (held_up(arrivals_per_us * tick_us, chunks, bunch, pp) - 1.0)
+
+
+@inlined
 def sum_waves(
     clients,
     waves,
     spread_us,
     steps_us,
+    step_us,
     bunch,
     burst,
     alone,
     full,
     extra_alone,
     extra_full,
+    exclusive,
+    chunks,
+    pp,
     lockstep,
     catches_up,
 ):
@@ -180,8 +192,11 @@ def sum_waves(
             crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
         if lockstep:
             others = 0.5 * (clients - bunch)
-        stall = others * (crowd * extra_full + (1.0 - crowd) * extra_alone)
-        decode = steps_us + stall
+        extra = crowd * extra_full + (1.0 - crowd) * extra_alone
+        if pp > 1.0:
+            rate = clients / max(arrivals_us, step_us / pp)
+            extra += stages_wait_us(rate, extra, step_us, alone, chunks, bunch, exclusive, pp)
+        decode = steps_us + others * extra
         ttft_sum += weight * max(ttft, alone)
         decode_sum += weight * decode
         prefill_sum += weight * min(decode, others * (crowd * full + (1.0 - crowd) * alone))
@@ -208,13 +223,16 @@ def follow_waves(
     extra_alone,
     extra_full,
     exclusive,
+    chunks,
+    pp,
 ):
     """Means over a closed-loop run of one queue in front of prefill: (TTFT us, decode us, share of decode beside prefill).
 
     `clients` requests in flight, `total_requests` in all; `spread_us` width of one request's decode time over requests,
     `steps_us` its decode time undisturbed in steps of `step_us`. A prompt takes `alone` us by itself, one leaves per
-    `full` us when they queue (`burst` in the opening), `bunch` of them with one step, and each costs every decoding
-    request `extra_alone` or `extra_full` us. Ends spread over sqrt(T^2 + spread^2) where starts did over T, at most over
+    `full` us when they queue (`burst` in the opening), `bunch` of them with one step, and each keeps a stage from every
+    decoding request for `extra_alone` or `extra_full` us. It takes `chunks` steps alone; `pp` stages wait for each other
+    (`kernels.pipeline.held_up`). Ends spread over sqrt(T^2 + spread^2) where starts did over T, at most over
     a request's life. Where prefill is exclusive, lengths that spread by less than a step keep whole waves in lockstep;
     engines that mix lose it, because replacements reach them one by one.
     """
@@ -229,12 +247,16 @@ def follow_waves(
             waves,
             spread_us,
             steps_us,
+            step_us,
             bunch,
             burst,
             alone,
             full,
             extra_alone,
             extra_full,
+            exclusive,
+            chunks,
+            pp,
             lockstep,
             False,
         )
@@ -244,12 +266,16 @@ def follow_waves(
             waves,
             spread_us,
             steps_us,
+            step_us,
             bunch,
             burst,
             alone,
             full,
             extra_alone,
             extra_full,
+            exclusive,
+            chunks,
+            pp,
             lockstep,
             True,
         )
@@ -276,6 +302,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, s, r):
     exclusive = is_exclusive(p)
     chance = step_count_spread(intervals, p.speculative_num_tokens, p.speculative_acceptance_rate)
     spread = np.sqrt(spread * spread + chance * chance)
+    trips = chunked_trips(alone_steps, p)
     ttft, decode, mixed_share = follow_waves(
         clients,
         total_requests,
@@ -286,9 +313,11 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, s, r):
         burst,
         alone,
         full,
-        alone if exclusive else max(0.0, alone - alone_steps * pure),
+        max(0.0, alone if exclusive else alone - trips * pure) * (alone_steps / p.pp / trips),
         full if exclusive else max(0.0, full - share * pure / p.pp),
         exclusive,
+        alone_steps,
+        p.pp,
     )
     r.mixed_step_us = full / share * p.pp
     if decoding < clients:

@@ -131,6 +131,8 @@ def evaluate_pools(p, pools, pools_d, c, steps, r, o):
             0.0,
             0.0,
             True,
+            1.0,
+            1.0,
         )
         cycle = max(ttft + hop + decode, rank_clients * full)
         ttft = max(ttft, cycle - decode - hop)

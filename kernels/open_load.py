@@ -16,6 +16,7 @@ import numpy as np
 
 from kernels.batching import decode_step_us, is_exclusive, mixed_step_us, prompt_service_us
 from kernels.jit import kernel
+from kernels.pipeline import chunked_trips, held_up
 from kernels.speculation import tokens_per_step
 
 ROUNDS = 8
@@ -28,18 +29,20 @@ MOST_LOAD = 0.98
 
 @kernel
 def shared_step(rate_per_us, others, context, new_tokens, cached, room, full, alone, pure, p, d, c, s):
-    """Prefill steps that random arrivals share: (prompts in one, its time us, other arrivals in a prompt's own step).
+    """Prefill steps that random arrivals share: (prompts in one, its time us, time of the others in a prompt's own step us).
 
-    `room`: prompts that one step holds; prompts that fill a step by themselves share none.
+    `room`: prompts that one step holds; prompts that fill a step by themselves share none. A pipeline's first stage
+    takes a batch every step / pp.
     """
     extra = max(0.0, (room * full - alone) / (room - 1.0)) if room > 1.001 else 0.0
-    arrivals = rate_per_us * pure
+    per_stage = rate_per_us / p.pp
+    arrivals = per_stage * pure
     for _ in range(3):
-        prompts, step, arrivals = _step_of_arrivals(rate_per_us, arrivals, room, alone, extra, pure)
+        prompts, step, arrivals = _step_of_arrivals(per_stage, arrivals, room, alone, extra, pure)
     if room > 1.001 and prompts > 1.001:
         priced = mixed_step_us(others, context, prompts, prompts * new_tokens, prompts * cached, p, d, c, s)
         extra = (min(max(priced, alone), step) - alone) / (prompts - 1.0)
-        prompts, step, arrivals = _step_of_arrivals(rate_per_us, arrivals, room, alone, extra, pure)
+        prompts, step, arrivals = _step_of_arrivals(per_stage, arrivals, room, alone, extra, pure)
     return prompts, step, min(arrivals, room - 1.0) * extra
 
 
@@ -80,10 +83,12 @@ def open_state(others, rate_per_us, limit, variability, isl, osl, cached, p, d, 
     prompts, step, sharing = shared_step(
         rate_per_us, others, context, new_tokens, cached, room, full, alone, pure, p, d, c, s
     )
-    # of a pipeline's time in prefill; prompts that follow each other overlap in it
     busy = min(1.0, rate_per_us * step / p.pp / prompts)
-    overlap = 1.0 - (1.0 - 1.0 / p.pp) * busy
-    extra = max(0.0, step if exclusive else step - chunks * pure) * overlap / prompts
+    # what a prompt keeps a stage from those who decode, and what the stages that then wait for it add
+    trips = chunked_trips(chunks, p)
+    longer = max(0.0, step - trips * pure)
+    idle = longer * (held_up(rate_per_us * step / p.pp, chunks, room, p.pp) - 1.0)
+    extra = ((step if exclusive else longer) + idle) * (chunks / p.pp / trips) / prompts
     decoding_only = -np.expm1(-others) * (1.0 - busy)
     wait = 0.5 * busy * step * variability / (1.0 - min(MOST_LOAD, rate_per_us * full))
     wait += 0.5 * decoding_only * pure / p.pp

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.pipeline import chunked_trips, chunks_per_rank, hops, micro_batch, trips_per_token
+from kernels.pipeline import (
+    chunked_trips,
+    chunks_per_rank,
+    hops,
+    micro_batch,
+    trips_per_token,
+    unshared_share,
+)
 from sweep.fields.parallelism import SCHEDULES
 from tests.deployments import record_of
 
@@ -64,6 +72,43 @@ def test_without_micro_or_global_batch_every_stage_is_busy() -> None:
     p = record(pp=4)
     assert micro_batch(64.0, p) == 16.0
     assert trips_per_token(64.0, p) == 1.0
+
+
+def test_a_micro_batch_holds_at_least_one_sequence() -> None:
+    assert micro_batch(1.0, record(pp=4)) == 1.0
+    assert micro_batch(3.0, record(pp=4)) == 1.0
+
+
+def simulated_wait(prompts: np.ndarray, stages: int) -> float:
+    """Time of batches that follow each other through the stages, in time of their prompts on one stage.
+
+    As many batches as stages are in flight, decoding alone takes no time, a prompt one unit on each stage.
+    """
+    free = [0.0] * stages
+    ended = [0.0] * stages
+    for j, n in enumerate(prompts):
+        time = ended[j % stages]
+        for stage in range(stages):
+            time = max(time, free[stage]) + n
+            free[stage] = time
+        ended[j % stages] = time
+    return max(free) / prompts.sum()
+
+
+@pytest.mark.parametrize(
+    ("mean", "most", "stages", "within"),
+    [(0.02, 8, 2, 0.01), (0.5, 8, 2, 0.01), (40.0, 4, 2, 0.01), (3.0, 8, 4, 0.08), (0.3, 1, 4, 0.08)],
+)
+def test_stages_wait_for_the_longest_batch_in_the_pipeline(
+    mean: float, most: int, stages: int, within: float
+) -> None:
+    prompts = np.minimum(np.random.default_rng(1).poisson(mean, 200_000), most).astype(float)
+    expected = 1.0 + (stages - 1.0) * unshared_share(mean, float(most), float(stages))
+    assert simulated_wait(prompts, stages) == pytest.approx(expected, rel=within)
+
+
+def test_without_a_pipeline_no_stage_waits() -> None:
+    assert unshared_share(0.3, 8.0, 1.0) == 0.0
 
 
 def test_a_barrier_pays_the_drain_once_per_round_and_zero_bubble_does_not() -> None:
