@@ -112,9 +112,14 @@ def evaluate_rows(
         if unpriced:
             forget(steps[0])
         c = fitted[int(p.architecture_index), int(p.hardware_index), int(p.engine)]
-        results_flat[row - start] = np.nan
-        evaluate(p, d, pools, pools_d, c, steps, replays[0], results[row - start])
-        keep_finite(results[row - start], results_flat[row - start])
+        i = row - start
+        if not stale and d.reason != reasons.OK and p.disaggregate <= 0.0:
+            # The deployment cannot run, so no load on it can: the verdict of the row before, unchanged
+            results_flat[i] = results_flat[i - 1]
+        else:
+            results_flat[i] = np.nan
+            evaluate(p, d, pools, pools_d, c, steps, replays[0], results[i])
+            keep_finite(results[i], results_flat[i])
         if row + 1 < stop:
             moved = next_row(radices, digits)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,14 +16,17 @@ import numpy.typing as npt
 import polars as pl
 
 from kernels.grid import evaluate_rows
-from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT
+from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT, RESULT_INDEX
 from kernels.priced import PRICED
+from kernels.reasons import OK
+from kernels.reasons import TEXT as REASONS
 from sweep.axes import Grid
 from sweep.errors import UserError
 from sweep.fields import record_dtype
 from sweep.frame import FrameBuilder
 from sweep.frontier import Summariser, Summary
 from sweep.grid_columns import Floats
+from sweep.grid_intervals import Weights
 from sweep.parts import write_part
 
 if TYPE_CHECKING:
@@ -47,6 +50,26 @@ COUNTS = "servesweep_counts"
 """Key of a part's metadata with the counts of its block, rows that were not kept included."""
 BEST_ONLY = ("frontier", "top")
 """Values of `output.keep` with which parts do not hold rows in full."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Kernel results of `rows`, shape (rows, N_OUT), and the weights of measured corrections by latency."""
+
+    rows: npt.NDArray[np.int64]
+    results: Floats
+    weights: Weights | None
+
+    def feasible(self) -> Block:
+        """Of the rows, those that can run."""
+        runs = self.results[:, RESULT_INDEX["reason"]] == OK
+        weights = self.weights and {name: weight[runs] for name, weight in self.weights.items()}
+        return Block(self.rows[runs], self.results[runs], weights)
+
+    def reasons(self) -> dict[str, int]:
+        """Rows by why they cannot run, in the words of the result table."""
+        counts = np.bincount(self.results[:, RESULT_INDEX["reason"]].astype(np.int64))
+        return dict(sorted((REASONS[code], int(n)) for code, n in enumerate(counts) if n))
 
 
 @dataclass(frozen=True)
@@ -102,20 +125,33 @@ class Evaluator:
         settings = self.grid.settings
         return Summariser(self.grid, int(settings["output.top"]) if settings["output.keep"] == "top" else 0)
 
+    def results_of(self, start: int, stop: int) -> Block:
+        """Results of rows [start, stop), scaled by measured points where there are any."""
+        return self._scaled(np.arange(start, stop, dtype=np.int64), self.block(start, stop))
+
     def frame(self, start: int, stop: int) -> pl.DataFrame:
         """Result table of rows [start, stop)."""
-        return self._framed(np.arange(start, stop, dtype=np.int64), self.block(start, stop))
+        return self.framed(self.results_of(start, stop))
+
+    def feasible_frame(self, block: Block, columns: Collection[str] | None = None) -> pl.DataFrame:
+        """Those of the result table's rows that can run; of its columns, only `columns` where they are given."""
+        rows = block.feasible()
+        if columns is None:
+            return self.framed(rows)
+        return self.builder.narrow(rows.rows, rows.results, columns)
 
     def frame_of(self, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
         """Result table of any rows, the same values as in their block."""
         neighbours = np.split(rows, np.flatnonzero(np.diff(rows // NEAR)) + 1) if rows.size else []
         results = [self.block(int(r.min()), int(r.max()) + 1)[r - r.min()] for r in neighbours]
-        return self._framed(rows, np.concatenate(results) if results else np.empty((0, N_OUT)))
+        return self.framed(self._scaled(rows, np.concatenate(results) if results else np.empty((0, N_OUT))))
 
-    def _framed(self, rows: npt.NDArray[np.int64], results: Floats) -> pl.DataFrame:
-        """Frame of kernel results, scaled by measured points where there are any."""
-        weights = self.anchors.correct(self.grid, rows, results) if self.anchors else None
-        return self.builder.frame(rows, results, weights)
+    def _scaled(self, rows: npt.NDArray[np.int64], results: Floats) -> Block:
+        return Block(rows, results, self.anchors.correct(self.grid, rows, results) if self.anchors else None)
+
+    def framed(self, block: Block) -> pl.DataFrame:
+        """Result table of a block."""
+        return self.builder.frame(block.rows, block.results, block.weights)
 
 
 @dataclass(frozen=True)
@@ -139,29 +175,25 @@ class BlockJob:
 
     def do(self, index: int) -> tuple[int, Summary]:
         """Evaluate a block, write its part, return its summary."""
-        frame = self.evaluator.frame(*self.rows_of(index))
-        summary = self.evaluator.summariser.summary(frame)
+        block = self.evaluator.results_of(*self.rows_of(index))
+        if self.keep == "all":
+            frame = self.evaluator.framed(block)
+        else:
+            columns = Summariser.columns if self.keep in BEST_ONLY else None
+            frame = self.evaluator.feasible_frame(block, columns)
+        summary = replace(self.evaluator.summariser.summary(frame), reasons=block.reasons())
         if self.folder is not None:
+            if self.keep in BEST_ONLY:
+                # Few of a block's best are among the best of the grid: the run evaluates those again, in full, at its end
+                frame = frame.filter(np.isin(frame["row"].to_numpy(), summary.rows))
             counts = {"reasons": summary.reasons, "priced": summary.priced, "meets_slo": summary.meets_slo}
-            write_part(self.folder, index, _kept(frame, summary, self.keep), {COUNTS: json.dumps(counts)})
+            write_part(self.folder, index, frame, {COUNTS: json.dumps(counts)})
         return index, summary
 
     def recall(self, part: Path) -> Summary:
         """Summary of a block that an earlier run finished, from its part."""
         counts = json.loads(pl.read_parquet_metadata(part)[COUNTS])
         return replace(self.evaluator.summariser.summary(pl.read_parquet(part)), **counts)
-
-
-def _kept(frame: pl.DataFrame, summary: Summary, keep: str) -> pl.DataFrame:
-    """What the part of a block holds: rows in full, or of the block's best what a summary is made of.
-
-    Few of a block's best are among the best of the grid: the run evaluates those again, in full, at its end.
-    """
-    if keep == "feasible":
-        return frame.filter(pl.col("feasible"))
-    if keep in BEST_ONLY:
-        return frame.select(Summariser.columns).filter(np.isin(frame["row"].to_numpy(), summary.rows))
-    return frame
 
 
 def run_blocks(

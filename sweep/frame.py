@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from kernels.columns import transpose_to_float32
 from kernels.layout import N_OUT, RESULT_INDEX
 from kernels.reasons import OK
 from sweep.axes import Grid, Label
-from sweep.grid_columns import Codes, Floats, column_values
+from sweep.grid_columns import Floats, values_at
 from sweep.grid_intervals import GridIntervals, Weights
 from sweep.results import FEASIBLE, KERNEL_COLUMNS, MEETS_SLO, ROW, Column
 
@@ -37,28 +38,37 @@ class FrameBuilder:
         for labels, code in zip(self._labels, codes, strict=True):
             columns += [label.gather(code) for label in labels]
         feasible = results[:, RESULT_INDEX["reason"]] == OK
-        columns.append(pl.Series(FEASIBLE.name, feasible))
-        columns.append(pl.Series(MEETS_SLO.name, self._meets_slo(results, codes, feasible)))
+        columns += self._verdicts(rows, results, feasible)
         by_column = np.empty((N_OUT, rows.size), np.float32)
         transpose_to_float32(results, by_column)
         columns += [
-            pl.Series(c.name, by_column[RESULT_INDEX[c.name]], nan_to_null=True)
-            if c.kind == "float"
-            else _series(c, results[:, RESULT_INDEX[c.name]])
+            _series(c, (by_column if c.kind == "float" else results.T)[RESULT_INDEX[c.name]])
             for c in KERNEL_COLUMNS
         ]
         latencies = {name: by_column[RESULT_INDEX[name]] for name in ("ttft_ms", "tpot_ms")}
         columns += self._intervals.series(codes, feasible, latencies, weights)
         return pl.DataFrame(columns)
 
-    def _meets_slo(
-        self, results: Floats, codes: Codes, feasible: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.bool_]:
+    def narrow(self, rows: npt.NDArray[np.int64], results: Floats, names: Collection[str]) -> pl.DataFrame:
+        """The columns `names` of `frame`: row, feasible, meets_slo and some of the kernel's."""
+        columns = [pl.Series(ROW.name, rows)]
+        columns += self._verdicts(rows, results, results[:, RESULT_INDEX["reason"]] == OK)
+        for column in KERNEL_COLUMNS:
+            if column.name in names:
+                values = results[:, RESULT_INDEX[column.name]]
+                stored = values.astype(np.float32) if column.kind == "float" else values
+                columns.append(_series(column, stored))
+        return pl.DataFrame(columns).select(names)
+
+    def _verdicts(
+        self, rows: npt.NDArray[np.int64], results: Floats, feasible: npt.NDArray[np.bool_]
+    ) -> list[pl.Series]:
+        """Whether rows can run, and whether they then meet every limit of the SLO."""
         meets = feasible.copy()
         for name in SLO:
-            limit = column_values(self.grid, name, codes)
+            limit = values_at(self.grid, name, rows)
             meets &= np.isnan(limit) | (results[:, RESULT_INDEX[name]] <= limit)
-        return meets
+        return [pl.Series(FEASIBLE.name, feasible), pl.Series(MEETS_SLO.name, meets)]
 
 
 def label_series(label: Label) -> pl.Series:
@@ -79,8 +89,10 @@ def label_series(label: Label) -> pl.Series:
     return pl.Series(label.name, values, dtype=dtype)
 
 
-def _series(column: Column, values: Floats) -> pl.Series:
-    """A kernel column of counts, flags or words in its result type; NaN (no answer) becomes null."""
+def _series(column: Column, values: npt.NDArray[np.floating[Any]]) -> pl.Series:
+    """A kernel column in its result type (floats as they are given); NaN (no answer) becomes null."""
+    if column.kind == "float":
+        return pl.Series(column.name, values, nan_to_null=True)
     if column.kind == "bool":
         return pl.Series(column.name, values > 0.0)
     known = ~np.isnan(values)

@@ -23,6 +23,15 @@ def column_values(grid: Grid, column: str, codes: Codes) -> Floats:
     return grid.base[[(record_dtype().names or ()).index(column)]]
 
 
+def values_at(grid: Grid, column: str, rows: npt.NDArray[np.int64]) -> Floats:
+    """The same over row numbers `rows`."""
+    for i in reversed(range(len(grid.axes))):
+        if column in (axis := grid.axes[i]).columns:
+            values = axis.table[:, axis.columns.index(column)]
+            return np.asarray(values[grid.code_of(rows, i)], dtype=np.float64)
+    return grid.base[[(record_dtype().names or ()).index(column)]]
+
+
 def model_codes(grid: Grid, codes: Codes) -> npt.NDArray[np.int64]:
     """Index of each row's model in `model_names`."""
     return next(code for axis, code in zip(grid.axes, codes, strict=True) if axis.name == "model")

@@ -98,6 +98,40 @@ def test_a_row_by_itself_has_the_values_of_its_block(run: Run) -> None:
     )
 
 
+MOSTLY_INFEASIBLE = (
+    "model=llama_3_1_405b,qwen3_30b_a3b",
+    "hardware=l4,rtx_4090,h100_sxm,b200_sxm",
+    "precision=checkpoint,nvfp4_kv8",
+    "parallelism.tp=1,3,8",
+    "disagg.disaggregate=false,true",
+    "workload.isl=1000,200000",
+    "workload.concurrency=1,16,256",
+)
+
+
+def test_where_a_deployment_cannot_run_no_load_on_it_can() -> None:
+    grid = compose_grid(MOSTLY_INFEASIBLE)
+    evaluator = evaluate_module.Evaluator(grid, coefficients(grid.hardware, "fitted"))
+    block = evaluator.block(0, grid.n_rows)
+    alone = np.concatenate([evaluator.block(row, row + 1) for row in range(grid.n_rows)])
+    assert np.array_equal(block, alone, equal_nan=True)
+    assert 0.5 < (block[:, 0] != 0.0).mean() < 1.0
+    assert np.unique(block[:, 0]).size > 4
+
+
+@pytest.mark.parametrize("keep", ["feasible", "frontier", "top"])
+def test_blocks_of_rows_that_cannot_run_count_the_same_reasons_when_less_is_kept(keep: str) -> None:
+    grid = compose_grid(MOSTLY_INFEASIBLE)
+    evaluator = evaluate_module.Evaluator(grid, coefficients(grid.hardware, "fitted"))
+    everything, less = (evaluate_module.BlockJob(evaluator, 100, kept, None) for kept in ("all", keep))
+    for index in range(everything.n_blocks):
+        expected, got = everything.do(index)[1], less.do(index)[1]
+        words = evaluator.frame(*everything.rows_of(index))["reason"].cast(pl.String).to_list()
+        assert got.reasons == expected.reasons == {word: words.count(word) for word in sorted(set(words))}
+        assert (got.priced, got.meets_slo) == (expected.priced, expected.meets_slo)
+        assert got.rows.tolist() == expected.rows.tolist()
+
+
 def test_any_rows_in_any_order_have_their_values() -> None:
     grid = compose_grid(["model=llama_3_1_8b", "hardware=h100_sxm", "workload.concurrency=range(1,1025)"])
     evaluator = evaluate_module.Evaluator(grid, coefficients(grid.hardware, "fitted"))
