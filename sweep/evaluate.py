@@ -20,7 +20,7 @@ from kernels.layout import DERIVED, N_OUT, REPLAY, RESULT, RESULT_INDEX
 from kernels.priced import PRICED
 from kernels.reasons import OK
 from kernels.reasons import TEXT as REASONS
-from sweep.axes import Grid
+from sweep.axes import Grid, PackedGrid
 from sweep.errors import UserError
 from sweep.fields import record_dtype
 from sweep.frame import FrameBuilder
@@ -46,6 +46,8 @@ CONNECT_S = 10
 """How long to wait for the scheduler of a cluster."""
 NEAR = 128
 """Rows that a call of the kernel's costs as much as: within so many, those between two wanted ones are evaluated too."""
+PIECE = 65_536
+"""Rows whose results are held in full width at a time while a table of any rows is built."""
 COUNTS = "servesweep_counts"
 """Key of a part's metadata with the counts of its block, rows that were not kept included."""
 BEST_ONLY = ("frontier", "top")
@@ -85,14 +87,12 @@ class Evaluator:
 
     def block(self, start: int, stop: int) -> Floats:
         """Results of rows [start, stop), shape (stop - start, N_OUT)."""
-        packed = self.grid.packed()
+        packed, (resolving, repricing) = self._packed, self._moves
         inputs = np.zeros(1, record_dtype())
         flat = inputs.view(np.float64)
         flat[:] = packed.base
         results = np.empty(stop - start, RESULT)
         matrix = results.view(np.float64).reshape(-1, N_OUT)
-        resolving = np.array([not LOAD_ONLY.issuperset(axis.columns) for axis in self.grid.axes])
-        repricing = np.array([not BATCH_ONLY.issuperset(axis.columns) for axis in self.grid.axes])
         evaluate_rows(
             inputs,
             flat,
@@ -115,6 +115,17 @@ class Evaluator:
             matrix,
         )
         return matrix
+
+    @cached_property
+    def _packed(self) -> PackedGrid:
+        return self.grid.packed()
+
+    @cached_property
+    def _moves(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """By axis: whether it changes what `kernels.resolve` reads, and what `kernels.step` reads."""
+        axes = self.grid.axes
+        resolving = np.array([not LOAD_ONLY.issuperset(axis.columns) for axis in axes])
+        return resolving, np.array([not BATCH_ONLY.issuperset(axis.columns) for axis in axes])
 
     @cached_property
     def builder(self) -> FrameBuilder:
@@ -141,10 +152,16 @@ class Evaluator:
         return self.builder.narrow(rows.rows, rows.results, columns)
 
     def frame_of(self, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
-        """Result table of any rows, the same values as in their block."""
-        neighbours = np.split(rows, np.flatnonzero(np.diff(rows // NEAR)) + 1) if rows.size else []
-        results = [self.block(int(r.min()), int(r.max()) + 1)[r - r.min()] for r in neighbours]
-        return self.framed(self._scaled(rows, np.concatenate(results) if results else np.empty((0, N_OUT))))
+        """Result table of any rows, the same values as in their block; built piece by piece, narrow columns at once."""
+        pieces = np.split(rows, range(PIECE, rows.size, PIECE))
+        return pl.concat([self.framed(self._scaled(piece, self._results_at(piece))) for piece in pieces])
+
+    def _results_at(self, rows: npt.NDArray[np.int64]) -> Floats:
+        """Kernel results of any rows, shape (rows, N_OUT)."""
+        if not rows.size:
+            return np.empty((0, N_OUT))
+        neighbours = np.split(rows, np.flatnonzero(np.diff(rows // NEAR)) + 1)
+        return np.concatenate([self.block(int(r.min()), int(r.max()) + 1)[r - r.min()] for r in neighbours])
 
     def _scaled(self, rows: npt.NDArray[np.int64], results: Floats) -> Block:
         return Block(rows, results, self.anchors.correct(self.grid, rows, results) if self.anchors else None)
