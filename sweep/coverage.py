@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sweep.bounded import read_json
 from sweep.errors import UserError
 
 POINTS = (1, 4, 16, 64, 256, 1024)
@@ -28,13 +28,9 @@ def coverage_values(file: str | Path) -> dict[str, float]:
 def read_curve(file: Path) -> dict[float, float]:
     """The map in `file`, checked: tokens at least 1, shares above 0 and at most 1."""
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise UserError("is larger than a coverage curve can be", field=FIELD, value=file)
-        content = json.loads(file.read_text())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", field=FIELD, value=file) from None
-    except (ValueError, RecursionError):
-        raise UserError("is not JSON", field=FIELD, value=file) from None
+        content = read_json(file, MAX_BYTES)
+    except UserError as error:
+        raise UserError(error.details["message"], field=FIELD, value=file) from None
     if isinstance(content, Mapping) and isinstance(content.get(INSIDE), Mapping):
         content = content[INSIDE]
     if not isinstance(content, Mapping) or not content:

@@ -15,6 +15,15 @@ TEMPORARY = ".tmp-"
 """Start of the names of files that are being written; what is left of a killed run begins so."""
 
 
+def is_device(path: Path) -> bool:
+    """Whether a path is a device, a pipe or a stream (/dev/stdout, /dev/fd/3): written to, not replaced."""
+    return (
+        (path.is_absolute()
+        and path.parts[1:2] in (("dev",), ("proc",)))
+        or (path.exists() and not path.is_file())
+    )
+
+
 @contextmanager
 def replaced(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """A file to write that takes the place of `path` once it is complete and on disk: a reader never sees half of it.
@@ -23,9 +32,14 @@ def replaced(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """
     if path.is_dir():
         raise UserError("is a folder", file=str(path))
+    text = None if "b" in mode else "utf-8"
+    if is_device(path):
+        with open(path, mode, encoding=text) as device:
+            yield device
+        return
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(6)}-{path.name}")
     try:
-        with open(temporary, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+        with open(temporary, mode.replace("w", "x"), encoding=text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

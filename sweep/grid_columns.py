@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sweep.axes import Grid
 from sweep.catalog.models import resolve_model
+from sweep.errors import UserError
 from sweep.fields import record_dtype
 
 Floats = npt.NDArray[np.float64]
@@ -38,7 +39,14 @@ def model_codes(grid: Grid, codes: Codes) -> npt.NDArray[np.int64]:
 
 
 def model_names(grid: Grid) -> tuple[str, ...]:
-    """Catalogue name of each choice of the model axis."""
+    """Catalogue name of each choice of the model axis; empty for a choice of one's own (`--config-dir`)."""
     axis = next(axis for axis in grid.axes if axis.name == "model")
     names = next(label.values for label in axis.labels if label.name == "model")
-    return tuple(resolve_model(str(name)).name for name in names)
+    return tuple(_catalogued(str(name)) for name in names)
+
+
+def _catalogued(name: str) -> str:
+    try:
+        return resolve_model(name).name
+    except UserError:
+        return ""

@@ -78,7 +78,7 @@ def compose_grid(overrides: Sequence[str], *, config_dirs: Sequence[Path] = ()) 
     try:
         lines = _with_preset(list(overrides), hydra)
         result = hydra.multirun("config", lambda grid: grid, lines, with_log_configuration=False)
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"the configuration does not compose: {first_line(error)}") from None
     finally:
         GlobalHydra.instance().clear()

@@ -16,6 +16,7 @@ import yaml
 from numpy.typing import NDArray
 
 from kernels.tables import LINEAR_NAMES, SEQUENCE_NAMES
+from sweep.bounded import read_text
 from sweep.errors import UserError, nearest
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,7 @@ MOST = 1e12
 """Largest count or time of a table: eleven days in us, and sums of nanoseconds still fit 64 bits."""
 MAX_BINS = 64
 """Edges per axis of the skew table, which has their fourth power as entries."""
+MAX_META_BYTES = 16 * 1024**2
 FALLBACK_BINS: dict[str, list[float]] = {
     "n": [2, 4, 8, 16, 32, 64, 128, 256, np.inf],
     "skew_rate": [0.05, 0.15, 0.4, 0.7, np.inf],
@@ -134,8 +136,8 @@ def _moe(path: Path) -> dict[int, Curve]:
 
 def _meta(path: Path) -> dict[str, Any]:
     try:
-        meta = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        meta = yaml.safe_load(read_text(path, MAX_META_BYTES))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise UserError(f"cannot read {path.name}: {error}", file=str(path)) from error
     if not isinstance(meta, dict):
         raise UserError("meta.yaml is not a mapping", file=str(path))

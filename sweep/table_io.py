@@ -84,12 +84,15 @@ def need(frame: pl.DataFrame, columns: Iterable[str]) -> None:
 
 def numbers(frame: pl.DataFrame, column: str, path: Path | None = None) -> pl.Series:
     """A column as float64; UserError with the line where a value is no number."""
+    where = None if path is None else str(path)
+    if frame[column].dtype.is_nested():
+        raise UserError("holds lists, not numbers", file=where, field=column)
     found = frame[column].cast(pl.Float64, strict=False)
     wrong = (found.is_null() & frame[column].is_not_null()).arg_true()
     if len(wrong):
         raise UserError(
             "is not a number",
-            file=None if path is None else str(path),
+            file=where,
             line=int(wrong[0]) + 2,
             field=column,
             value=frame[column][int(wrong[0])],

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
+from sweep.bounded import read_text
 from sweep.errors import UserError
 from sweep.files import write_atomic
 
+MOST_BYTES = 16 * 1024**2
 BEGIN, END = "<!-- validation: begin -->", "<!-- validation: end -->"
 """Between these lines of a file the short table is replaced; a file without them becomes the full page."""
 SHORT = ("all", "mode=agg", "mode=disagg")
@@ -44,7 +46,7 @@ def short_table(scores: pl.DataFrame) -> str:
 def write_page(scores: pl.DataFrame, file: Path, plot: Path | None = None) -> None:
     """Write the full page, or the short table between the marks of a file that has them. Raises UserError."""
     try:
-        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        text = read_text(file, MOST_BYTES) if file.is_file() else ""
         if BEGIN in text and END in text:
             head, _, rest = text.partition(BEGIN)
             content = f"{head}{BEGIN}\n{short_table(scores)}\n{END}{rest.partition(END)[2]}"

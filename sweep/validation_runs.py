@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sweep.bounded import read_json
 from sweep.errors import UserError
 
 Floats = npt.NDArray[np.float64]
@@ -73,12 +73,7 @@ def _statistic(values: Floats, percentile: float | None) -> float:
 
 
 def _meta(file: Path) -> dict[str, Any]:
-    try:
-        if file.stat().st_size > MAX_BYTES:
-            raise UserError("is too large", file=str(file))
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"cannot be read: {type(error).__name__}", file=str(file)) from None
+    content = read_json(file, MAX_BYTES)
     if not isinstance(content, dict):
         raise UserError("holds no object", file=str(file))
     return content

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from sweep.anchors.anchor import DEPLOYMENT, Anchor, anchor, from_dict
+from sweep.bounded import read_text
 from sweep.errors import UserError
 from sweep.fields import by_name
 
@@ -78,14 +79,7 @@ def read_results(path: Path, fill: Document | None = None) -> list[Anchor]:
 
 def documents(path: Path) -> list[Document]:
     """Objects of a JSON file, of the list in it, or of its lines."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"is larger than {MAX_BYTES // 1024**2} MiB", file=str(path))
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise UserError("is not text", file=str(path)) from None
+    text = read_text(path, MAX_BYTES)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

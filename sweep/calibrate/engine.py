@@ -19,6 +19,7 @@ from sweep.arguments import Parser
 from sweep.calibrate.engine_fit import Layout, fit, layout_of, problem
 from sweep.calibrate.engine_points import FIGURES, Floats, Measured, read_measured
 from sweep.catalog.engine_layer import POOLS
+from sweep.errors import UserError
 from sweep.files import write_atomic
 from sweep.paths import conf_dir
 from sweep.progress import progress
@@ -103,6 +104,8 @@ def _maker(name: str) -> str:
 
 def calibrate(points: Measured) -> dict[str, Any]:
     """The content of engines.yaml: levels, measured combinations, residual spreads and scores."""
+    if len(np.unique(points.combination)) < 2:
+        raise UserError("too few measurements: two combinations of model, accelerator and engine at least")
     layout = layout_of(points)
     offsets = fit(points, layout)
     judged = {

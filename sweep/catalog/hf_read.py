@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sweep import bounded
 from sweep.errors import UserError
 
 MAX_BYTES = 16 * 1024**2
@@ -19,15 +19,7 @@ Config = Mapping[str, Any]
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; a `UserError` where it is missing, too big, too deep or not an object."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise UserError(f"larger than {MAX_BYTES // 1024**2} MiB", file=str(path))
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(error.strerror or "cannot be read", file=str(path)) from None
-    except (ValueError, RecursionError):
-        raise UserError("not valid JSON", file=str(path)) from None
+    data = bounded.read_json(path, MAX_BYTES)
     if not isinstance(data, dict):
         raise UserError("not a JSON object", file=str(path))
     if _depth(data) > MAX_DEPTH:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from sweep.bounded import read_text
 from sweep.errors import UserError
 from sweep.estimation.given import CONFIG_NAMES, Given, flags, from_flag, from_name
 
@@ -54,18 +55,11 @@ def read(file: str | Path, environment: Mapping[str, str]) -> tuple[list[Given],
 def load(file: str | Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """The mapping in a YAML file, variables replaced. Raises UserError."""
     path = Path(file)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError("is larger than a configuration can be", file=str(file))
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=str(file)) from None
-    except UnicodeDecodeError:
-        raise UserError("is not text", file=str(file)) from None
+    text = read_text(path, MAX_BYTES)
     text = VARIABLE.sub(lambda m: environment.get(m[1]) or m[2] or "null", text)
     try:
         content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None
         raise UserError("is not YAML", file=str(file), line=line) from None

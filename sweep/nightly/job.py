@@ -60,7 +60,7 @@ class Job:
     def _own_choices(self) -> list[Path]:
         """Files of `--config-dir` that plans may use; the jobs among them are told by their values."""
         files = [path for folder in self.config_dirs for path in sorted(folder.glob("*/*.yaml"))]
-        return [path for path in files if path.parent.name != "job"]
+        return [path for path in files if path.parent.name != "job" and path.is_file()]
 
     def overrides_of(self, log_name: str) -> list[str]:
         """Overrides of `servesweep plan` for the model that the log calls `log_name`; of two for one key the later counts."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sweep.bounded import read_json
 from sweep.errors import UserError, nearest
 
 MAX_BYTES = 16 * 1024**2
@@ -237,15 +237,7 @@ def _node(reader: _Reader) -> Node:
 
 def read_cluster(path: Path) -> ClusterConfig:
     """Read and check a cluster configuration. Raises UserError with file and field."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError("cluster configuration is larger than 16 MiB", file=str(path))
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read the cluster configuration: {error.strerror}", file=str(path)) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"not valid JSON: {error}", file=str(path)) from error
-    return parse_cluster(data, str(path))
+    return parse_cluster(read_json(path, MAX_BYTES), str(path))
 
 
 def parse_cluster(data: Any, file: str) -> ClusterConfig:

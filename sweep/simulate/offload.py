@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sweep.bounded import read_text
 from sweep.errors import UserError, nearest
 from sweep.simulate.cluster import ClusterConfig, InstanceConfig, Memory
 from sweep.simulate.shape import ModelShape, layer_weight_elements
 
+MAX_DESCRIPTION_BYTES = 1_000_000
 BLOCK_LAYERS = ("layernorm", "qkv_proj", "o_proj", "layernorm", "gate_up_proj", "down_proj")
 """Layers with weights of a dense block, in order."""
 MOE_LAYERS = ("layernorm", "qkv_proj", "o_proj", "layernorm", "moe")
@@ -54,7 +57,7 @@ def described(name: str, folders: list[Path]) -> Pim:
     if path is None:
         return kind
     numbers: dict[str, float] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_text(path, MAX_DESCRIPTION_BYTES).splitlines():
         key, _, value = line.split("#", 1)[0].partition("=")
         try:
             numbers[key.strip().lower()] = float(value)
@@ -104,11 +107,16 @@ def pim_settings(
     }
 
 
+BLOCKS = re.compile(r"\s*([0-9]{1,9})(?:-([0-9]{1,9}))?\s*")
+"""One block, or the first and last of several."""
+
+
 def _blocks_of(text: str, n_layers: int) -> Iterator[int]:
     for part in str(text).split(","):
-        low, _, high = part.strip().partition("-")
-        if low.isdigit() and (not high or high.isdigit()):
-            yield from (k for k in range(int(low), int(high or low) + 1) if k < n_layers)
+        found = BLOCKS.fullmatch(part)
+        if found:
+            low, high = int(found[1]), int(found[2] or found[1])
+            yield from range(low, min(high + 1, n_layers))
 
 
 def weight_places(config: InstanceConfig, n_layers: int, moe: bool = False) -> list[tuple[str, str]]:
@@ -204,7 +212,7 @@ def _memory_at(cluster: ClusterConfig, config: InstanceConfig, place: str) -> Me
     device = place.removeprefix("cxl:")
     if place == "cpu":
         return cluster.nodes[0].cpu
-    if place.startswith("cxl:") and device.isdigit() and cluster.cxl and int(device) < cluster.cxl_devices:
+    if place.startswith("cxl:") and device.isdecimal() and cluster.cxl and int(device) < cluster.cxl_devices:
         return cluster.cxl
     devices = ", ".join(f"cxl:{k}" for k in range(cluster.cxl_devices))
     raise UserError(

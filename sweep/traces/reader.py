@@ -324,11 +324,14 @@ def _note_order(batch: Batch, file: str, state: _State) -> None:
 
 def _read_json(path: Path, state: _State) -> None:
     """A JSON array of objects; entries count as lines."""
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise UserError(
-            f"a JSON array over {MAX_JSON_BYTES // 1024**2} MiB; write one object per line", file=str(path)
-        )
-    data = b"".join(piece.data for piece in pieces(path))
+    data = bytearray()
+    for piece in pieces(path):
+        data += piece.data
+        if len(data) > MAX_JSON_BYTES:
+            raise UserError(
+                f"a JSON array over {MAX_JSON_BYTES // 1024**2} MiB; write one object per line",
+                file=str(path),
+            )
     try:
         entries = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = Path("anchors")
 COLUMNS = "isl osl length_range num_prompts concurrency tp pp attention_dp moe_ep".split()
+MOST_IN_FLIGHT = 2**20
 FORMATS = ("linear_dtype", "expert_dtype", "kv_cache_dtype")
 """What options of the command line may say of a result that does not say it itself."""
 
@@ -79,9 +80,10 @@ def _read(results: Sequence[Path], store: Path, rest: Sequence[str]) -> int:
 
     fill = _said(rest) if rest else {}
     anchors = [anchor for path in results for anchor in read_results(path, fill)]
+    file = save(store, anchors)
     for anchor in anchors:
         print(_line(anchor))
-    print(f"{len(anchors)} measured points into {save(store, anchors)}")
+    print(f"{len(anchors)} measured points into {file}")
     return 0
 
 
@@ -120,6 +122,6 @@ def _loads(text: str | None) -> list[int]:
         loads = [int(part) for part in text.split(",")]
     except ValueError:
         loads = []
-    if not loads or min(loads) < 1:
+    if not loads or min(loads) < 1 or max(loads) > MOST_IN_FLIGHT:
         raise UserError("is no list of requests in flight", field="--loads", value=text, allowed="4,16,64")
     return loads

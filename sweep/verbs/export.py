@@ -27,6 +27,7 @@ documents. A deployment that its own memory cannot hold is refused, and so is a 
   --draft ID         draft model, where speculation needs one
   --json             one object with commands and files; nothing is written unless --output is given
 """
+MOST_DIGITS = 12
 VALUED = ("--row", "--output", "--replicas", "--checkpoint", "--draft")
 
 
@@ -99,6 +100,6 @@ def _own(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 def _number(name: str, text: str | None, least: int) -> int | None:
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < least:
+    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < least:
         raise UserError("is not a whole number", field=name, value=text, allowed=f"{least} and up")
     return int(text)

@@ -14,6 +14,7 @@ from sweep.cli import main
 from sweep.errors import UserError
 from sweep.files import replaced, write_atomic
 
+ROOT = Path(__file__).resolve().parents[2]
 MEASURED = "id,model,hardware,backend,tp,isl,osl,concurrency,measured_ttft_ms,measured_tpot_ms\n"
 ROW = "1,llama_3_1_8b,h100_sxm,vllm,1,1024,1024,16,90,8.5\n"
 
@@ -26,6 +27,26 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         raise RuntimeError
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(tmp_path / "pipe", b"new")
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/dev/null"])
+def test_a_stream_is_written_to_and_not_replaced(name: str, tmp_path: Path) -> None:
+    script = f"from pathlib import Path; from sweep.files import write_atomic; write_atomic(Path({name!r}), b'new')"
+    with open(tmp_path / "out", "wb") as out:
+        here = os.environ | {"PYTHONPATH": str(ROOT)}
+        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, env=here)
+    assert (tmp_path / "out").read_bytes() == (b"" if name == "/dev/null" else b"new")
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
@@ -43,6 +64,7 @@ def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
         (ROW, ["--plot", "folder"], "is a folder"),
         (ROW, ["--plot", "nowhere/x.png"], "nowhere"),
         (ROW, ["--markdown", "nowhere/x.md"], "nowhere"),
+        (ROW, ["--markdown", "/dev/full/x.md"], "/dev/full"),
     ],
 )
 def test_validate_tells_mistakes_in_one_line(
@@ -93,7 +115,6 @@ def test_a_simulation_into_a_folder_is_refused_before_it_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-ROOT = Path(__file__).resolve().parents[2]
 WRITERS = {"write_bytes", "write_parquet", "write_csv", "write_ndjson", "savefig", "sink_parquet", "sink_csv"}
 OPENED_TO_LAST = {
     "sweep/files.py",

@@ -15,6 +15,7 @@ from sweep import evaluate as evaluate_module
 from sweep.coefficients import coefficients
 from sweep.errors import UserError
 from sweep.hydra_sweeper import compose_grid
+from sweep.paths import conf_dir
 from sweep.results import KERNEL_COLUMNS
 from sweep.run import Run, evaluate, finish, main, start
 
@@ -293,3 +294,17 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(tmp_path: Path, address: t
 def test_a_directory_that_holds_a_run_is_not_written_over(run: Run) -> None:
     with pytest.raises(UserError, match="resume"):
         a_run(run.folder)
+
+
+def test_a_model_of_ones_own_is_a_choice_like_any_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own" / "model").mkdir(parents=True)
+    shipped = conf_dir() / "model" / "llama_3_1_8b.yaml"
+    (tmp_path / "own" / "model" / "mine.yaml").write_bytes(shipped.read_bytes())
+    arguments = ["--config-dir", str(tmp_path / "own"), "model=mine,llama_3_1_8b", "hardware=h100_sxm"]
+    assert main([*arguments, f"output.dir={tmp_path / 'r'}", "output.report=false"]) == 0
+    capsys.readouterr()
+    rows = pl.read_parquet(tmp_path / "r" / "parts" / "*.parquet")
+    assert rows["model"].cast(pl.String).to_list() == ["mine", "llama_3_1_8b"]
+    assert rows["ttft_ms"].n_unique() == 1
