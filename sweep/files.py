@@ -17,10 +17,8 @@ TEMPORARY = ".tmp-"
 
 def is_device(path: Path) -> bool:
     """Whether a path is a device, a pipe or a stream (/dev/stdout, /dev/fd/3): written to, not replaced."""
-    return (
-        (path.is_absolute()
-        and path.parts[1:2] in (("dev",), ("proc",)))
-        or (path.exists() and not path.is_file())
+    return (path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",))) or (
+        path.exists() and not path.is_file()
     )
 
 
