@@ -67,7 +67,7 @@ def latencies(
 ) -> tuple[Floats, Floats, Floats]:
     """TTFT, TPOT and E2E latency at the SLO's percentile, ms."""
     ranks = np.asarray(records["attention_dp"])
-    ttft = ttft_percentile(results, ranks, limits)
+    ttft = ttft_percentile(results, np.asarray(records["pp"]), limits)
     tpot = tpot_percentile(results, ranks, limits)
     intervals = np.maximum(0.0, records["osl"] * 0.5 * (1.0 + records["length_range"]) - 1.0)
     return ttft, tpot, ttft + intervals * tpot

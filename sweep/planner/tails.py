@@ -1,7 +1,9 @@
 """From means over requests to percentiles, in closed form; the simulator has the last word.
 
-- TTFT: a wait of mean w that a share `busy` of the requests meets is exponential beyond that,
-  P(wait > t) = busy exp(-busy t / w), as in M/G/1 under load; prefill itself does not spread.
+- TTFT: what queues for prefill waits w = busy / (1 - busy) x service / 2 at the mean (M/D/1), busy the share of time in
+  steps with prompts (prompts that share a step share its time). A share `busy` of the requests meets it, and it is
+  exponential beyond that, P(wait > t) = busy exp(-busy t / w). Prefill itself, the step that a request finds under way
+  and host time do not spread.
 - TPOT: n prompts prefill while one request decodes, n is Poisson, each adds the same stall:
   TPOT_q = TPOT (1 + z_q s / sqrt(n)), s the stalls' share of TPOT.
 - What is in flight is Poisson too: its percentile N + z_q sqrt(N) must fit in the KV cache.
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernels.open_load import MOST_LOAD
 from sweep.planner.demand import Limits
 
 Floats = npt.NDArray[np.float64]
@@ -26,11 +29,12 @@ def wait_percentile(wait: Floats | float, busy: Floats | float, limits: Limits) 
     return np.asarray(np.maximum(wait, 0.0) / busy * np.maximum(0.0, np.log(busy / late)))
 
 
-def ttft_percentile(results: npt.NDArray[Any], prefill_ranks: Floats, limits: Limits) -> Floats:
-    """TTFT of result records at the SLO's percentile, ms; `prefill_ranks` prefill side by side."""
-    wait = np.maximum(0.0, results["ttft_ms"] - results["prefill_ms"])
-    busy = results["requests_per_s"] / prefill_ranks * results["prefill_ms"] / 1e3
-    return np.asarray(results["ttft_ms"] - wait + np.maximum(wait_percentile(wait, busy, limits), 0.0))
+def ttft_percentile(results: npt.NDArray[Any], stages: Floats, limits: Limits) -> Floats:
+    """TTFT of result records at the SLO's percentile, ms; `stages` of a pipeline take prompts one after the other."""
+    busy = np.clip(results["mixed_share"] / stages, 0.0, MOST_LOAD)
+    queued = 0.5 * busy / (1.0 - busy) * results["prefill_ms"] / stages
+    queued = np.clip(results["ttft_ms"] - results["prefill_ms"], 0.0, queued)
+    return np.asarray(results["ttft_ms"] - queued + wait_percentile(queued, busy, limits))
 
 
 def tpot_percentile(results: npt.NDArray[Any], ranks: Floats, limits: Limits) -> Floats:
