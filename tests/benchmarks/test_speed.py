@@ -1,18 +1,20 @@
 """Speed as a ratio against a reference kernel on the same machine; `pytest tests/benchmarks` alone also prints times."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kernels.reference import dependent_divisions
 from sweep.bench import default_job, replayed
-from sweep.evaluate import BlockJob
+from sweep.evaluate import BlockJob, Evaluator
 from sweep.speed import DIVISIONS, ROWS, relative_speed
 
-KERNEL_RATIO = 250.0
-"""References per row of the default grid when this was written (1.4 to 1.6 us against 5.8 ns: docs/measurements.md)."""
-REGRESSION = 1.6
-"""A busy neighbour on the same core slows the kernel more than the reference, by up to a half."""
+KERNEL_RATIO = 100.0
+"""References per row of the default grid when this was written (0.57 us against 5.7 ns: docs/measurements.md)."""
+REGRESSION = 1.3
+"""A busy neighbour on the same core slows the kernel more than the reference, by up to two fifths, but not all the time."""
+TRIES = 8
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +24,30 @@ def job() -> BlockJob:
     return found
 
 
+class HalfAsFastAgain:
+    """An evaluator whose kernel takes half as long again: half of the rows are evaluated twice."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.grid = evaluator.grid
+
+    def block(self, start: int, stop: int) -> Any:
+        self.evaluator.block(start, start + (stop - start) // 2)
+        return self.evaluator.block(start, stop)
+
+
+def ratios(evaluator: Any) -> Iterator[float]:
+    """References per row, tried several times: what disturbs the kernel only adds to them."""
+    return (relative_speed(evaluator, places=8).ratio for _ in range(TRIES))
+
+
 def test_a_row_takes_no_more_references_than_it_did(job: BlockJob) -> None:
-    least = min(relative_speed(job.evaluator, places=8).ratio for _ in range(3))
-    assert least < REGRESSION * KERNEL_RATIO
+    assert any(ratio < REGRESSION * KERNEL_RATIO for ratio in ratios(job.evaluator))
+
+
+def test_a_kernel_that_takes_half_as_long_again_would_be_noticed(job: BlockJob) -> None:
+    slower: Any = HalfAsFastAgain(job.evaluator)
+    assert min(ratios(slower)) > REGRESSION * min(ratios(job.evaluator))
 
 
 def test_reference(benchmark: Any) -> None:
