@@ -7,19 +7,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sweep.axes import Axis, Grid
-from sweep.fields import record_dtype
 from sweep.frontier import COST, FRONTIERS
+from sweep.grid_columns import records_of
 
 Rows = NDArray[np.int64]
 
 
 def record_of(grid: Grid, row: int) -> NDArray[np.float64]:
     """Input record of a row as a flat vector: each axis writes its columns over the base."""
-    position = {name: i for i, name in enumerate(record_dtype().names or ())}
-    flat = np.array(grid.base, dtype=np.float64).reshape(-1)
-    for axis, code in zip(grid.axes, grid.codes_of(np.array([row])), strict=True):
-        flat[[position[column] for column in axis.columns]] = axis.table[int(code[0])]
-    return flat
+    return records_of(grid, np.array([row])).view(np.float64)
 
 
 def chosen(frontier: pl.DataFrame, top: int, scenario: list[str]) -> Rows:

@@ -20,6 +20,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "sweep.verbs.sweep",
         "evaluate a point or a grid: results directory, Pareto plot, report (the default verb)",
     ),
+    "search": (
+        "sweep.verbs.search",
+        "the frontiers of a space too large to enumerate, by an optimiser over the same axes",
+    ),
     "estimate": ("sweep.verbs.estimate", "one deployment with its full breakdown: memory and performance"),
     "points": ("sweep.verbs.points", "a table of deployments in, a table of estimates out"),
     "resume": ("sweep.verbs.resume", "continue an interrupted sweep"),

@@ -22,10 +22,11 @@ from kernels.reasons import OK
 from kernels.reasons import TEXT as REASONS
 from sweep.axes import Grid, PackedGrid
 from sweep.errors import UserError
+from sweep.evaluation import evaluate_coded
 from sweep.fields import record_dtype
 from sweep.frame import FrameBuilder
 from sweep.frontier import Summariser, Summary
-from sweep.grid_columns import Floats
+from sweep.grid_columns import Floats, records_of
 from sweep.grid_intervals import Weights
 from sweep.parts import write_part
 
@@ -163,6 +164,11 @@ class Evaluator:
         neighbours = np.split(rows, np.flatnonzero(np.diff(rows // NEAR)) + 1)
         return np.concatenate([self.block(int(r.min()), int(r.max()) + 1)[r - r.min()] for r in neighbours])
 
+    def scattered(self, rows: npt.NDArray[np.int64]) -> Block:
+        """Results of rows that lie far apart: one call of the kernel, the same values as in their block."""
+        results = evaluate_coded(records_of(self.grid, rows), self.fitted).results
+        return self._scaled(rows, results.view(np.float64).reshape(-1, N_OUT))
+
     def _scaled(self, rows: npt.NDArray[np.int64], results: Floats) -> Block:
         return Block(rows, results, self.anchors.correct(self.grid, rows, results) if self.anchors else None)
 
@@ -192,7 +198,10 @@ class BlockJob:
 
     def do(self, index: int) -> tuple[int, Summary]:
         """Evaluate a block, write its part, return its summary."""
-        block = self.evaluator.results_of(*self.rows_of(index))
+        return index, self.store(index, self.evaluator.results_of(*self.rows_of(index)))
+
+    def store(self, index: int, block: Block) -> Summary:
+        """Write the part of a block, or what is kept of it; its summary."""
         if self.keep == "all":
             frame = self.evaluator.framed(block)
         else:
@@ -205,7 +214,7 @@ class BlockJob:
                 frame = frame.filter(np.isin(frame["row"].to_numpy(), summary.rows))
             counts = {"reasons": summary.reasons, "priced": summary.priced, "meets_slo": summary.meets_slo}
             write_part(self.folder, index, frame, {COUNTS: json.dumps(counts)})
-        return index, summary
+        return summary
 
     def recall(self, part: Path) -> Summary:
         """Summary of a block that an earlier run finished, from its part."""

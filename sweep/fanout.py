@@ -36,7 +36,7 @@ TABLE = "simulated.parquet"
 PICTURE = "pareto_simulated.png"
 COMPARED = ("ttft_ms", "tpot_ms", "e2e_ms", "output_tok_s_per_gpu", "requests_per_s")
 """Columns that both drivers compute; each gets `des_<name>` and `<name>_des_vs_closed` = des / closed - 1."""
-_FILE = re.compile(r"row-(\d{12})\.([0-9a-f]{16})\.json")
+_FILE = re.compile(r"row-(\d{12,})\.([0-9a-f]{16})\.json")
 
 Simulate = Callable[[NDArray[np.float64], NDArray[np.float64], int], dict[str, Any]]
 """(flat input record, coefficients (N_OPS, N_COEF), seed) -> figures by name, or {"why": reason}."""

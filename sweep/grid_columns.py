@@ -50,3 +50,14 @@ def _catalogued(name: str) -> str:
         return resolve_model(name).name
     except UserError:
         return ""
+
+
+def records_of(grid: Grid, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    """Input records of row numbers, shape (n,): each axis writes its columns over the base."""
+    records = np.empty(rows.size, record_dtype())
+    flat = records.view(np.float64).reshape(rows.size, -1)
+    flat[:] = grid.base
+    place = {name: i for i, name in enumerate(record_dtype().names or ())}
+    for axis, code in zip(grid.axes, grid.codes_of(rows), strict=True):
+        flat[:, [place[column] for column in axis.columns]] = axis.table[code]
+    return records

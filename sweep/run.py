@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -47,6 +47,8 @@ class Run:
     folder: Path
     grid: Grid
     block_rows: int
+    searched: bool = False
+    """Whether the parts are the generations of a search instead of all rows in blocks."""
 
     @cached_property
     def job(self) -> BlockJob:
@@ -79,11 +81,15 @@ class Run:
         return digest.hexdigest()
 
 
+Work = Callable[[Run], tuple[Summary, dict[str, Any]]]
+"""Evaluates rows of a run; returns their summary and figures for the manifest."""
+
+
 def main(argv: Sequence[str]) -> int:
     """`servesweep [sweep] [-m] [overrides]`."""
     from sweep.hydra_sweeper import compose_grid
 
-    overrides, config_dirs = _arguments(argv)
+    overrides, config_dirs = arguments(argv)
     grid = compose_grid(overrides, config_dirs=config_dirs)
     carry_out(start(grid))
     return 0
@@ -95,10 +101,10 @@ def resume(path: str | Path) -> int:
     return 0
 
 
-def carry_out(run: Run) -> None:
-    """Evaluate what is missing and finish; where that is cut short, say how to go on."""
+def carry_out(run: Run, work: Work | None = None) -> None:
+    """Do the `work` (by default, evaluate what is missing) and finish; where that is cut short, say how to go on."""
     try:
-        finish(run, *evaluate(run))
+        finish(run, *(work or evaluate)(run))
     except OSError as error:
         message = f"cannot be written: {error.strerror}; servesweep resume {run.folder} continues"
         raise UserError(message, field="output.dir", value=run.folder) from None
@@ -107,7 +113,7 @@ def carry_out(run: Run) -> None:
         raise
 
 
-def _arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
+def arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
     """Overrides, and folders of `--config-dir`. `-m` changes nothing: a sweep is a sweep with or without it."""
     overrides: list[str] = []
     config_dirs: list[Path] = []
@@ -127,17 +133,18 @@ def _arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
     return overrides, config_dirs
 
 
-def start(grid: Grid) -> Run:
+def start(grid: Grid, *, searched: bool = False) -> Run:
     """A new results directory with the run's configuration in it."""
     given = grid.settings["output.dir"]
-    folder = Path(given) if given else _new_folder(grid.name)
+    folder = Path(given) if given else _new_folder(grid.name, searched)
     if (folder / CONFIG).exists():
         raise UserError(f"holds a run already: servesweep resume {folder}", field="output.dir", value=given)
-    run = Run(folder, grid, int(grid.settings["executor.block_rows"]))
+    run = Run(folder, grid, int(grid.settings["executor.block_rows"]), searched)
     _refuse_what_simulations_cannot(grid.settings)
     try:
         (folder / PARTS).mkdir(parents=True, exist_ok=True)
         extra = {"block_rows": run.block_rows, "coefficients_sha256": run.coefficients_digest}
+        extra |= {"searched": True} if searched else {}
         write_atomic(folder / CONFIG, dumped(grid, extra))
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", field="output.dir", value=folder) from None
@@ -159,8 +166,8 @@ def _refuse_what_simulations_cannot(settings: dict[str, Any]) -> None:
         Shape.of(settings)
 
 
-def _new_folder(name: str) -> Path:
-    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{shown_name(name)}"
+def _new_folder(name: str, searched: bool) -> Path:
+    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{shown_name(name)}{'-search' if searched else ''}"
     candidates = (Path("results") / f"{stem}{suffix}" for suffix in ("", *(f"-{i}" for i in range(2, 1000))))
     return next(folder for folder in candidates if not folder.exists())
 
@@ -172,7 +179,7 @@ def reopen(folder: Path) -> Run:
         raise UserError("is not a results directory: it has no config.yaml", field="DIR", value=folder)
     grid, document = loaded(file.read_bytes(), str(file))
     (folder / PARTS).mkdir(exist_ok=True)
-    run = Run(folder, grid, int(document["block_rows"]))
+    run = Run(folder, grid, int(document["block_rows"]), bool(document.get("searched")))
     if run.coefficients_digest != document.get("coefficients_sha256"):
         raise UserError("was priced with other coefficients than this installation has", file=str(file))
     return run
@@ -182,7 +189,7 @@ def evaluate(run: Run) -> tuple[Summary, dict[str, Any]]:
     """Evaluate the blocks that are not on disk; the summary of all rows and figures of the run."""
     job = run.job
     done = sound_parts(run.folder / PARTS)
-    missing = [i for i in range(job.n_blocks) if i not in done]
+    missing = [] if run.searched else [i for i in range(job.n_blocks) if i not in done]
     with announced():
         job.evaluator.summariser.summary(job.evaluator.frame_of(np.array([0])))
     began = time.perf_counter()
@@ -239,15 +246,22 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
             print(f"note: {key} changes nothing here: it needs {needs}", file=sys.stderr)
     if run.job.evaluator.anchors is not None:
         print(run.job.evaluator.anchors.told, file=sys.stderr)
-    rate = figures["evaluated_rows"] / max(figures["seconds"], 1e-9)
-    print(
-        f"{run.grid.n_rows:,} rows, {summary.reasons.get('', 0):,} feasible, {summary.priced:,} with a price,"
-        f" {summary.meets_slo:,} meet the SLO; {figures['evaluated_rows']:,} evaluated in {figures['seconds']:.1f} s"
-        f" ({rate:,.0f} rows/s)",
-        file=sys.stderr,
-    )
+    print(_counted(run, summary, figures), file=sys.stderr)
     _simulate(run)
     print(run.folder)
+
+
+def _counted(run: Run, summary: Summary, figures: dict[str, Any]) -> str:
+    """Rows by what became of them, and how fast that was."""
+    evaluated, seconds = figures["evaluated_rows"], figures["seconds"]
+    counts = (
+        f"{summary.reasons.get('', 0):,} feasible, {summary.priced:,} with a price,"
+        f" {summary.meets_slo:,} meet the SLO"
+    )
+    if run.searched:
+        return f"{run.grid.n_rows:,} rows in the space, {sum(summary.reasons.values()):,} of them evaluated: {counts}"
+    rate = f"{evaluated:,} evaluated in {seconds:.1f} s ({evaluated / max(seconds, 1e-9):,.0f} rows/s)"
+    return f"{run.grid.n_rows:,} rows, {counts}; {rate}"
 
 
 def _simulate(run: Run) -> None:

@@ -18,8 +18,7 @@ from sweep.anchors.store import load
 from sweep.axes import Grid
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
-from sweep.fields import record_dtype
-from sweep.grid_columns import Floats, column_values, model_codes, model_names
+from sweep.grid_columns import Floats, column_values, model_codes, model_names, records_of
 from sweep.intervals import CHANGED
 
 ALONG = frozenset(
@@ -78,7 +77,7 @@ class GridAnchors:
         return np.flatnonzero(np.array(pairs)[model_codes(grid, codes), hardware])
 
     def _correction(self, grid: Grid, row: int, in_flight: Floats) -> Correction | None:
-        record = input_of(grid, row)
+        record = records_of(grid, np.array([row]))
         derived = evaluate(record, self.fitted).derived[0]
         p = record[0]
         model = model_names(grid)[int(model_codes(grid, grid.codes_of(np.array([row])))[0])]
@@ -99,16 +98,6 @@ def _deployments(
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.diff(number[order])) + 1
     return np.split(positions[order], starts)
-
-
-def input_of(grid: Grid, row: int) -> npt.NDArray[np.void]:
-    """The kernel's input record of a row, shape (1,)."""
-    record = np.zeros(1, record_dtype())
-    record.view(np.float64)[:] = grid.base
-    for axis, code in zip(grid.axes, grid.codes_of(np.array([row])), strict=True):
-        for i, column in enumerate(axis.columns):
-            record[column] = axis.table[code[0], i]
-    return record
 
 
 def grid_anchors(grid: Grid, fitted: Floats) -> GridAnchors | None:

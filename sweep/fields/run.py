@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweep.fields import calibration, demand, experiment, job
+from sweep.fields import calibration, demand, experiment, job, search
 from sweep.fields.columns import SPEED
 from sweep.fields.spec import Field
 
@@ -36,6 +36,7 @@ FIELDS = (
     *experiment.FIELDS,
     *demand.FIELDS,
     *job.FIELDS,
+    *search.FIELDS,
     _setting(
         "executor.kind",
         "What runs the blocks of a grid: threads, local processes (loky) or an existing Dask cluster. Moves nothing: values do not depend on it.",

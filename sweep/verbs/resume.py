@@ -1,8 +1,9 @@
-"""`servesweep resume DIR`: continue an interrupted sweep."""
+"""`servesweep resume DIR`: continue an interrupted sweep or search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sweep.errors import UserError
 
@@ -19,6 +20,13 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if len(argv) != 1:
         raise UserError("takes one results directory")
-    from sweep.run import resume
+    from sweep.run import carry_out, reopen
 
-    return resume(argv[0])
+    run = reopen(Path(argv[0]))
+    if run.searched:
+        from sweep.search.run import carry_on
+
+        carry_on(run)
+    else:
+        carry_out(run)
+    return 0
