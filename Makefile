@@ -23,7 +23,7 @@ $(PROGRAM): pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "servesweep needs Python 3.11 or newer with its venv module; set PYTHON=/path/to/python3" >&2; exit 2; }
 	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[search]'
 	@touch $@
 
 tools: $(TOOLS)  ## add what tests, linting and calibration need
