@@ -16,8 +16,8 @@ from sweep.search.space import LOOKUPS, Codes, FreeAxis, Space
 
 Floats = npt.NDArray[np.float64]
 
-LENGTH = 0.7
-LIKENESS = 0.8
+LENGTH = 1.0
+LIKENESS = 0.9
 OWN_NUMBER, OWN_WORD = 0.02, 0.1
 """Share of the variance that a choice has in common with no other."""
 NOISE = 1e-3
