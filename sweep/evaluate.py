@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -68,6 +68,16 @@ class Block:
         runs = self.results[:, RESULT_INDEX["reason"]] == OK
         weights = self.weights and {name: weight[runs] for name, weight in self.weights.items()}
         return Block(self.rows[runs], self.results[runs], weights)
+
+    @staticmethod
+    def joined(blocks: Sequence[Block]) -> Block:
+        """One block of several; corrections hold for all of a grid's or for none."""
+        weights = [block.weights for block in blocks if block.weights is not None]
+        return Block(
+            np.concatenate([block.rows for block in blocks]),
+            np.concatenate([block.results for block in blocks]),
+            {name: np.concatenate([w[name] for w in weights]) for name in weights[0]} if weights else None,
+        )
 
     def reasons(self) -> dict[str, int]:
         """Rows by why they cannot run, in the words of the result table."""

@@ -10,10 +10,13 @@ import polars as pl
 
 from sweep.frame import SLO
 from sweep.frontier import COST, FRONTIERS
-from sweep.grid_columns import column_values
+from sweep.grid_columns import values_at
 from sweep.search.space import Rows, Space
 
 Floats = npt.NDArray[np.float64]
+
+WEIGHED = ("row", "feasible", COST, *SLO)
+"""Columns of the result table that figures are made of."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,13 @@ def figures_of(space: Space, frame: pl.DataFrame, within_slo: bool) -> Figures:
     columns = [known[name].cast(pl.Float64).to_numpy() for name in (COST, *FRONTIERS)]
     excess = np.zeros(rows.size)
     if within_slo:
-        codes = space.grid.codes_of(rows)
         for name in SLO:
-            over = known[name].cast(pl.Float64).to_numpy() / column_values(space.grid, name, codes)
+            over = known[name].cast(pl.Float64).to_numpy() / values_at(space.grid, name, rows)
             excess = np.fmax(excess, np.log(over))
     return Figures(rows, space.scenario(rows), np.log(np.column_stack(columns)), excess)
 
 
 def limits_of(space: Space, rows: Rows) -> Floats:
     """Logarithms of the SLO's limits on the latencies of FRONTIERS, shape (n, latencies); NaN without a limit."""
-    codes = space.grid.codes_of(rows)
-    limits = [np.broadcast_to(column_values(space.grid, name, codes), rows.shape) for name in FRONTIERS]
+    limits = [np.broadcast_to(values_at(space.grid, name, rows), rows.shape) for name in FRONTIERS]
     return np.log(np.column_stack(limits))

@@ -21,10 +21,12 @@ import polars as pl
 from sweep.axes import Grid
 from sweep.compilation import announced
 from sweep.errors import UserError
+from sweep.evaluate import Block
 from sweep.frontier import Running, Summary
 from sweep.parts import sound_parts
 from sweep.progress import progress
 from sweep.run import Run, arguments, carry_out, start
+from sweep.search.figures import WEIGHED
 from sweep.search.settings import Settings
 
 ROWS_AT_ONCE = 4096
@@ -32,7 +34,7 @@ ROWS_AT_ONCE = 4096
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 Evaluate = Callable[[int, Rows], pl.DataFrame]
-"""(number of the generation, its rows) -> their result table."""
+"""(number of the generation, its rows) -> what is weighed of those that can run."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,7 +77,7 @@ def search(run: Run) -> tuple[Summary, dict[str, Any]]:
     check(run.grid)
     job = run.job
     with announced():
-        job.evaluator.summariser.summary(job.evaluator.scattered(np.array([0])))
+        job.evaluator.summariser.summary(job.evaluator.framed(job.evaluator.scattered(np.array([0]))))
     settings = Settings.of(run.grid)
     began = time.perf_counter()
     done = sound_parts(run.folder / "parts")
@@ -88,8 +90,9 @@ def search(run: Run) -> tuple[Summary, dict[str, Any]]:
             if frame is None:
                 if index in done:
                     done[index].unlink(missing_ok=True)
-                frame = evaluated(rows)
-                running.add(job.store(index, frame))
+                block = evaluated(rows)
+                running.add(job.store(index, block))
+                frame = job.evaluator.feasible_frame(block, WEIGHED)
             else:
                 running.add(job.evaluator.summariser.summary(frame))
             advance(rows.size)
@@ -151,15 +154,15 @@ def _found(grid: Grid, settings: Settings, evaluate: Evaluate) -> dict[str, Any]
 
 
 @contextmanager
-def _pool(run: Run) -> Iterator[Callable[[Rows], pl.DataFrame]]:
+def _pool(run: Run) -> Iterator[Callable[[Rows], Block]]:
     """A function that evaluates rows, many of them in threads: the kernel holds no lock."""
     workers = int(run.grid.settings["executor.workers"] or os.cpu_count() or 1)
     scattered = run.job.evaluator.scattered
     with ThreadPoolExecutor(workers) as pool:
 
-        def evaluated(rows: Rows) -> pl.DataFrame:
+        def evaluated(rows: Rows) -> Block:
             pieces = [rows[i : i + ROWS_AT_ONCE] for i in range(0, rows.size, ROWS_AT_ONCE)]
-            return pl.concat(list(pool.map(scattered, pieces)))
+            return Block.joined(list(pool.map(scattered, pieces)))
 
         yield evaluated
 

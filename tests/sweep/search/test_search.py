@@ -74,7 +74,7 @@ def test_rows_that_lie_far_apart_have_the_values_of_their_block() -> None:
     grid = compose_grid([*SMALL, "disagg.disaggregate=true,false"])
     evaluator = Evaluator(grid, coefficients(grid.hardware, "fitted"))
     rows = np.unique(np.random.default_rng(0).integers(grid.n_rows, size=300))
-    assert_frame_equal(evaluator.scattered(rows), evaluator.frame(0, grid.n_rows)[rows])
+    assert_frame_equal(evaluator.framed(evaluator.scattered(rows)), evaluator.frame(0, grid.n_rows)[rows])
 
 
 def run(folder: Path, *overrides: str) -> Path:
