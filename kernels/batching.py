@@ -241,44 +241,12 @@ def follow_waves(
     lockstep = exclusive and spread_us < step_us
     widest_us = np.sqrt((clients * max(burst, full)) ** 2 + MAX_WAVES * spread_us * spread_us)
     shortest_us = steps_us + min(alone, 0.5 * (clients + bunch) * burst)
+    asked = (clients, waves, spread_us, steps_us, step_us, bunch, burst, alone, full, extra_alone, extra_full)
+    prompt = (exclusive, chunks, pp, lockstep)
     if widest_us < shortest_us:
-        ttft, decode, prefill, weight = sum_waves(
-            clients,
-            waves,
-            spread_us,
-            steps_us,
-            step_us,
-            bunch,
-            burst,
-            alone,
-            full,
-            extra_alone,
-            extra_full,
-            exclusive,
-            chunks,
-            pp,
-            lockstep,
-            False,
-        )
+        ttft, decode, prefill, weight = sum_waves(*asked, *prompt, False)
     else:
-        ttft, decode, prefill, weight = sum_waves(
-            clients,
-            waves,
-            spread_us,
-            steps_us,
-            step_us,
-            bunch,
-            burst,
-            alone,
-            full,
-            extra_alone,
-            extra_full,
-            exclusive,
-            chunks,
-            pp,
-            lockstep,
-            True,
-        )
+        ttft, decode, prefill, weight = sum_waves(*asked, *prompt, True)
     return ttft / weight, decode / weight, prefill / max(decode, 1e-9)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernels.des_layout import EXPERTS_BALANCED, EXPERTS_RR
-from kernels.des_random import mix
+from kernels.hashing import mix
 from kernels.jit import internal
 
 SEED = 42

@@ -6,6 +6,7 @@ ranks of an expert-parallel group at the gather before and the scatter after the
 is kept; pipeline stages follow each other with one message at the boundary.
 """
 
+from kernels import tables
 from kernels.des_experts import expert_load
 from kernels.des_layout import (
     PREFILL,
@@ -21,23 +22,7 @@ from kernels.des_layout import (
 from kernels.des_network import all_gather, all_reduce, hop_ns, reduce_scatter
 from kernels.jit import internal
 from kernels.once import compiled_once
-from kernels.tables import (
-    ACT_FN,
-    DOWN_PROJ,
-    EMBEDDING,
-    FINAL_LAYERNORM,
-    GATE_UP_PROJ,
-    LAYERNORM,
-    LM_HEAD,
-    O_PROJ,
-    QK_NORM,
-    QKV_PROJ,
-    ROTARY_EMB,
-    SAMPLER,
-    linear,
-    moe_ns,
-    sequence,
-)
+from kernels.tables import linear, moe_ns, sequence
 
 HOST_BYTES_PER_TOKEN = 4
 """Token ids in, sampled ids out."""
@@ -66,27 +51,32 @@ def sequence_ns(w, inst, layer, n_seqs):
 @internal
 def before_attention_ns(w, inst, n_tokens):
     """From the layer's first norm up to its QKV projection."""
-    return linear_ns(w, inst, LAYERNORM, n_tokens) + linear_ns(w, inst, QKV_PROJ, n_tokens)
+    return linear_ns(w, inst, tables.LAYERNORM, n_tokens) + linear_ns(w, inst, tables.QKV_PROJ, n_tokens)
+
+
+@internal
+def attend_ns(w, inst, n_tokens, attention_ns):
+    """From after the QKV projection up to the end of attention."""
+    return (
+        linear_ns(w, inst, tables.QK_NORM, n_tokens)
+        + linear_ns(w, inst, tables.ROTARY_EMB, n_tokens)
+        + attention_ns
+    )
 
 
 @internal
 def to_output_projection_ns(w, inst, n_tokens, attention_ns):
     """From after the QKV projection up to the output projection."""
-    return (
-        linear_ns(w, inst, QK_NORM, n_tokens)
-        + linear_ns(w, inst, ROTARY_EMB, n_tokens)
-        + attention_ns
-        + linear_ns(w, inst, O_PROJ, n_tokens)
-    )
+    return attend_ns(w, inst, n_tokens, attention_ns) + linear_ns(w, inst, tables.O_PROJ, n_tokens)
 
 
 @internal
 def mlp_ns(w, inst, n_tokens):
     """Dense MLP."""
     return (
-        linear_ns(w, inst, GATE_UP_PROJ, n_tokens)
-        + linear_ns(w, inst, ACT_FN, n_tokens)
-        + linear_ns(w, inst, DOWN_PROJ, n_tokens)
+        linear_ns(w, inst, tables.GATE_UP_PROJ, n_tokens)
+        + linear_ns(w, inst, tables.ACT_FN, n_tokens)
+        + linear_ns(w, inst, tables.DOWN_PROJ, n_tokens)
     )
 
 
@@ -94,9 +84,9 @@ def mlp_ns(w, inst, n_tokens):
 def head_ns(w, inst, n_tokens, n_seqs):
     """Final norm, LM head and sampler."""
     return (
-        linear_ns(w, inst, FINAL_LAYERNORM, n_tokens)
-        + sequence_ns(w, inst, LM_HEAD, n_seqs)
-        + sequence_ns(w, inst, SAMPLER, n_seqs)
+        linear_ns(w, inst, tables.FINAL_LAYERNORM, n_tokens)
+        + sequence_ns(w, inst, tables.LM_HEAD, n_seqs)
+        + sequence_ns(w, inst, tables.SAMPLER, n_seqs)
     )
 
 
@@ -114,7 +104,7 @@ def single_rank_step_ns(w, inst, n_tokens, n_seqs, attention_ns):
     block = (
         before_attention_ns(w, inst, n_tokens)
         + to_output_projection_ns(w, inst, n_tokens, attention_ns)
-        + linear_ns(w, inst, LAYERNORM, n_tokens)
+        + linear_ns(w, inst, tables.LAYERNORM, n_tokens)
     )
     if inst.is_moe == 1:
         rows, activated = expert_load(w, inst, n_tokens, 0)
@@ -123,7 +113,7 @@ def single_rank_step_ns(w, inst, n_tokens, n_seqs, attention_ns):
         block += mlp_ns(w, inst, n_tokens)
     return (
         2 * host_ns(inst, n_tokens)
-        + linear_ns(w, inst, EMBEDDING, n_tokens)
+        + linear_ns(w, inst, tables.EMBEDDING, n_tokens)
         + inst.n_layers * block
         + head_ns(w, inst, n_tokens, n_seqs)
     )
@@ -243,7 +233,7 @@ def run_layers(w, members, n_members, n_layers):
                 rank_clock(w)[r] += rest
             payload = batch.tokens * inst.hidden * inst.elem_bytes
             meet_tensor_ranks(w, inst, m * tp, payload)
-            after = linear_ns(w, inst, LAYERNORM, batch.tokens)
+            after = linear_ns(w, inst, tables.LAYERNORM, batch.tokens)
             if inst.is_moe == 0:
                 after += mlp_ns(w, inst, batch.tokens)
             for r in range(m * tp, (m + 1) * tp):
@@ -267,7 +257,7 @@ def enter_stage(w, members, n_members, stage, now):
             if stage == 0:
                 start = max(start, node_free(w)[inst.node]) + host_ns(inst, batch.tokens)
                 node_free(w)[inst.node] = start
-                start += linear_ns(w, inst, EMBEDDING, batch.tokens)
+                start += linear_ns(w, inst, tables.EMBEDDING, batch.tokens)
             rank_clock(w)[r] = start
             rank_link(w)[r] = start
 

@@ -11,20 +11,13 @@ layers run twice at half the tokens, so that small batches get slower (specifica
 
 import numpy as np
 
-from kernels.des_graph import head_ns, host_ns, linear_ns, mlp_ns
+from kernels import tables
+from kernels.des_graph import attend_ns, before_attention_ns, head_ns, host_ns, linear_ns, mlp_ns
 from kernels.des_layout import all_tables, batches, instances, items, requests
 from kernels.des_network import tensor_sum_ns
 from kernels.des_offload import place_pieces
 from kernels.jit import internal
-from kernels.tables import (
-    EMBEDDING,
-    LAYERNORM,
-    O_PROJ,
-    QK_NORM,
-    QKV_PROJ,
-    ROTARY_EMB,
-    batch_attention_ns,
-)
+from kernels.tables import batch_attention_ns
 
 
 @internal
@@ -108,16 +101,11 @@ def interleaved_step_ns(w, b):
     for side in range(2):
         n = tokens[side]
         payload = n * inst.hidden * inst.elem_bytes
-        before[side] = (
-            linear_ns(w, inst, LAYERNORM, n)
-            + linear_ns(w, inst, QKV_PROJ, n)
-            + linear_ns(w, inst, QK_NORM, n)
-            + linear_ns(w, inst, ROTARY_EMB, n)
-            + half_attention(w, b, half, side, channels[side])
-        )
+        attention_ns = half_attention(w, b, half, side, channels[side])
+        before[side] = before_attention_ns(w, inst, n) + attend_ns(w, inst, n, attention_ns)
         after[side] = (
-            linear_ns(w, inst, O_PROJ, n)
-            + linear_ns(w, inst, LAYERNORM, n)
+            linear_ns(w, inst, tables.O_PROJ, n)
+            + linear_ns(w, inst, tables.LAYERNORM, n)
             + mlp_ns(w, inst, n)
             + 2 * tensor_sum_ns(inst, payload)
         )
@@ -125,7 +113,7 @@ def interleaved_step_ns(w, b):
     for layer in range(inst.n_layers + 1):
         for side in range(2):
             if layer == 0:
-                now += linear_ns(w, inst, EMBEDDING, tokens[side])
+                now += linear_ns(w, inst, tables.EMBEDDING, tokens[side])
             else:
                 now = max(now, done[side]) + after[side]
             if layer < inst.n_layers:

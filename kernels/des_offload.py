@@ -9,24 +9,11 @@ prompt first; a channel works through its pieces, a piece takes latency(prompt) 
 
 import numpy as np
 
-from kernels.des_graph import host_ns, linear_ns, sequence_ns
+from kernels import tables
+from kernels.des_graph import attend_ns, host_ns, linear_ns, sequence_ns
 from kernels.des_layout import batches, instances, items, requests, weight_ready
 from kernels.des_network import tensor_sum_ns
 from kernels.jit import internal
-from kernels.tables import (
-    ACT_FN,
-    DOWN_PROJ,
-    EMBEDDING,
-    FINAL_LAYERNORM,
-    GATE_UP_PROJ,
-    LAYERNORM,
-    LM_HEAD,
-    O_PROJ,
-    QK_NORM,
-    QKV_PROJ,
-    ROTARY_EMB,
-    SAMPLER,
-)
 
 LOADS_PER_LAYER = 6
 """Layers with weights in a dense block: norm, qkv, output projection, norm, gate and up, down."""
@@ -36,25 +23,25 @@ LOADS_PER_LAYER = 6
 def offloaded_step_ns(w, inst, i, n_tokens, n_seqs, attention_ns):
     """A step of a dense model on one stage whose weights come from elsewhere, host transfers included."""
     ready = weight_ready(w)[i]
-    ln = linear_ns(w, inst, LAYERNORM, n_tokens)
-    to_output = (
-        linear_ns(w, inst, QK_NORM, n_tokens) + linear_ns(w, inst, ROTARY_EMB, n_tokens) + attention_ns
-    )
+    ln = linear_ns(w, inst, tables.LAYERNORM, n_tokens)
+    to_output = attend_ns(w, inst, n_tokens, attention_ns)
     meet = tensor_sum_ns(inst, n_tokens * inst.hidden * inst.elem_bytes)
-    now = max(host_ns(inst, n_tokens), ready[0]) + linear_ns(w, inst, EMBEDDING, n_tokens)
+    now = max(host_ns(inst, n_tokens), ready[0]) + linear_ns(w, inst, tables.EMBEDDING, n_tokens)
     k = 1
     for _ in range(inst.n_layers):
         now = max(now, ready[k]) + ln
-        now = max(now, ready[k + 1]) + linear_ns(w, inst, QKV_PROJ, n_tokens) + to_output
-        now = max(now, ready[k + 2]) + linear_ns(w, inst, O_PROJ, n_tokens) + meet
+        now = max(now, ready[k + 1]) + linear_ns(w, inst, tables.QKV_PROJ, n_tokens) + to_output
+        now = max(now, ready[k + 2]) + linear_ns(w, inst, tables.O_PROJ, n_tokens) + meet
         now = max(now, ready[k + 3]) + ln
-        now = max(now, ready[k + 4]) + linear_ns(w, inst, GATE_UP_PROJ, n_tokens)
-        now += linear_ns(w, inst, ACT_FN, n_tokens)
-        now = max(now, ready[k + 5]) + linear_ns(w, inst, DOWN_PROJ, n_tokens) + meet
+        now = max(now, ready[k + 4]) + linear_ns(w, inst, tables.GATE_UP_PROJ, n_tokens)
+        now += linear_ns(w, inst, tables.ACT_FN, n_tokens)
+        now = max(now, ready[k + 5]) + linear_ns(w, inst, tables.DOWN_PROJ, n_tokens) + meet
         k += LOADS_PER_LAYER
-    now = max(now, ready[k]) + linear_ns(w, inst, FINAL_LAYERNORM, n_tokens)
+    now = max(now, ready[k]) + linear_ns(w, inst, tables.FINAL_LAYERNORM, n_tokens)
     now = (
-        max(now, ready[k + 1]) + sequence_ns(w, inst, LM_HEAD, n_seqs) + sequence_ns(w, inst, SAMPLER, n_seqs)
+        max(now, ready[k + 1])
+        + sequence_ns(w, inst, tables.LM_HEAD, n_seqs)
+        + sequence_ns(w, inst, tables.SAMPLER, n_seqs)
     )
     return now + host_ns(inst, n_tokens)
 

@@ -6,27 +6,14 @@ Without any event its clock jumps in ticks of a millisecond; a start-up alarm ma
 
 import numpy as np
 
+from kernels import tables
 from kernels.des_experts import expert_load
 from kernels.des_graph import host_ns, linear_ns, sequence_ns, stage_layers
 from kernels.des_layout import NEVER, all_tables, batches, instances
 from kernels.des_network import ENDPOINT_NS, hop_ns, reduce_ns
 from kernels.jit import internal
 from kernels.once import compiled_once
-from kernels.tables import (
-    ACT_FN,
-    DOWN_PROJ,
-    EMBEDDING,
-    FINAL_LAYERNORM,
-    GATE_UP_PROJ,
-    LAYERNORM,
-    LM_HEAD,
-    O_PROJ,
-    QK_NORM,
-    QKV_PROJ,
-    ROTARY_EMB,
-    SAMPLER,
-    moe_ns,
-)
+from kernels.tables import moe_ns
 
 MAX_EVENTS = 4096
 """Room for the events of one layer; a ring of n ranks has 4 (n - 1) + 2."""
@@ -63,13 +50,15 @@ def layer_events(w, batch, inst, out):
     tokens = batch.tokens
     others = inst.tp - 1
     payload = tokens * inst.hidden * inst.elem_bytes
-    n = put_linear(w, inst, (LAYERNORM, QKV_PROJ, QK_NORM, ROTARY_EMB), tokens, out, 0)
+    n = put_linear(
+        w, inst, (tables.LAYERNORM, tables.QKV_PROJ, tables.QK_NORM, tables.ROTARY_EMB), tokens, out, 0
+    )
     out[n] = batch.attention_ns
-    n = put_linear(w, inst, (O_PROJ,), tokens, out, n + 1)
+    n = put_linear(w, inst, (tables.O_PROJ,), tokens, out, n + 1)
     n = put_ring(inst, payload / inst.tp, others, others, out, n)
-    n = put_linear(w, inst, (LAYERNORM,), tokens, out, n)
+    n = put_linear(w, inst, (tables.LAYERNORM,), tokens, out, n)
     if inst.is_moe == 0:
-        n = put_linear(w, inst, (GATE_UP_PROJ, ACT_FN, DOWN_PROJ), tokens, out, n)
+        n = put_linear(w, inst, (tables.GATE_UP_PROJ, tables.ACT_FN, tables.DOWN_PROJ), tokens, out, n)
         return put_ring(inst, payload / inst.tp, others, others, out, n)
     if inst.ep_total > 1:
         shard = max(1, tokens // inst.ep_total) * (inst.hidden + inst.n_experts) * inst.elem_bytes
@@ -94,7 +83,7 @@ def first_event_ns(w, b, moment):
     now = batch.start + host_ns(inst, batch.tokens)
     if now >= moment:
         return now
-    now += linear_ns(w, inst, EMBEDDING, batch.tokens)
+    now += linear_ns(w, inst, tables.EMBEDDING, batch.tokens)
     if now >= moment:
         return now
     for stage in range(inst.pp):
@@ -110,11 +99,11 @@ def first_event_ns(w, b, moment):
             now += boundary
             if now >= moment:
                 return now
-    now += linear_ns(w, inst, FINAL_LAYERNORM, batch.tokens)
+    now += linear_ns(w, inst, tables.FINAL_LAYERNORM, batch.tokens)
     if now < moment:
-        now += sequence_ns(w, inst, LM_HEAD, batch.seqs)
+        now += sequence_ns(w, inst, tables.LM_HEAD, batch.seqs)
     if now < moment:
-        now += sequence_ns(w, inst, SAMPLER, batch.seqs)
+        now += sequence_ns(w, inst, tables.SAMPLER, batch.seqs)
     return now if now >= moment else max(batch.end, moment)
 
 
