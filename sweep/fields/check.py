@@ -83,7 +83,8 @@ def _number(field: Field, value: Any) -> float | int:
     below = field.low is not None and (number <= field.low if field.low_open else number < field.low)
     if below or (field.high is not None and number > field.high):
         raise _wrong(field, value, "is out of range")
-    if abs(number) > LARGEST[field.kind] or 0.0 < abs(number) < SMALLEST:
+    beyond = field.high is None and abs(number) > LARGEST[field.kind]
+    if beyond or 0.0 < abs(number) < SMALLEST:
         raise _wrong(field, value, "is beyond any sense")
     return int(number) if field.kind == "int" else number
 

@@ -213,6 +213,7 @@ FIELDS = (
         default=None,
         auto="not published",
         low=0,
+        high=1e15,
         question=_Q,
         column=False,
     ),
