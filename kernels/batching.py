@@ -7,9 +7,11 @@ ends is replaced at once, so arrivals stay as clumped as the ends of the wave be
 
 import numpy as np
 
+from kernels.coefficients import NEAR_DECODE, NEAR_PROMPT
 from kernels.engines import EXCLUSIVE_PREFILL, engine_default
 from kernels.jit import inlined, kernel
 from kernels.layout import PART_PP_COMM
+from kernels.nearby import nearby_us
 from kernels.pipeline import chunked_trips, held_up, micro_batch, trips_per_token
 from kernels.speculation import draft_us, step_count_spread, tokens_per_step
 from kernels.step import step_us
@@ -38,6 +40,7 @@ def decode_step_us(running, context, p, d, c, s):
     queries = p.speculative_num_tokens + 1.0
     batch = micro_batch(running, p)
     t = step_us(p, d, c, batch, batch * context, queries, 0.0, 0.0, 0.0, s)
+    t = nearby_us(t, NEAR_DECODE, batch, context, p, c, s.parts)
     waiting_us = t * (trips_per_token(running, p) - 1.0)
     s.parts[PART_PP_COMM] += waiting_us
     return t + waiting_us + draft_us(t, p.speculative_num_tokens, p.speculative_draft_cost_factor)
@@ -52,6 +55,7 @@ def mixed_step_us(running, context, prompts, tokens, prior, p, d, c, s):
     queries = p.speculative_num_tokens + 1.0
     batch = 0.0 if is_exclusive(p) else micro_batch(running, p)
     t = step_us(p, d, c, batch, batch * context, queries, prompts, tokens, prior, s)
+    t = nearby_us(t, NEAR_PROMPT, running, (tokens + prior) / prompts, p, c, s.parts)
     if batch > 0.0 and p.speculative_draft_cost_factor > 0.0:
         t += draft_us(
             t * batch * queries / (batch * queries + tokens),

@@ -53,7 +53,14 @@ N_COEF = 10
     OP_HOST,
     OP_SCALE,
 ) = range(41)
-N_OPS = 41
+
+NEAR_DECODE, NEAR_PROMPT = 41, 47
+"""First of six rows each: the surfaces of `kernels.nearby`."""
+NEAR_POOLED = 12
+"""Rows from a surface to that of split pools."""
+LEAST_SHARE = 65
+"""Row of the least share of a step's parts (columns kernels.layout.PART_*) that is roofline, not loss."""
+N_OPS = 66
 
 COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, OVERHEAD_US = range(3)
 """Columns that every operator has; columns from 3 are the operator's own."""
@@ -106,6 +113,11 @@ the server streams meanwhile; relative variance of the experts' popularity (0: e
 Row OP_SCALE multiplies each part of a step (columns kernels.layout.PART_*)."""
 
 
+NEAR_LOW, NEAR_HIGH, NEAR_KNOWN = range(7, 10)
+"""Surfaces. The first row holds the constant and whether it is known; then one row per feature: slope, curvatures with the
+features up to its own (columns from 1), and the measured range."""
+
+
 def roofline_coefficients() -> np.ndarray:
     """Coefficients of an ideal machine, shape (N_OPS, N_COEF): each column's neutral value."""
     c = np.zeros((N_OPS, N_COEF))
@@ -114,6 +126,7 @@ def roofline_coefficients() -> np.ndarray:
     c[OP_SCALE] = 1.0
     c[OP_HOST] = 0.0
     c[OP_HOST, HOST_MIXED_SCALE] = 1.0
+    c[LEAST_SHARE] = 1.0
     c[OP_PREFILL_GQA : OP_PREFILL_MLA_FP8_KV + 1, PREFILL_KV_PASSES] = 1.0
     c[OP_DECODE_GQA : OP_DECODE_MLA_FP8_KV + 1, DECODE_QO_PASSES] = 1.0
     c[OP_MOE_BF16 : OP_MOE_INT4_WO + 1, MOE_ACTIVATION_PASSES] = 1.0

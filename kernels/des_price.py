@@ -5,6 +5,7 @@ from numba import from_dtype, types
 
 from kernels import once
 from kernels.calls import PRICE, call_price, callback
+from kernels.coefficients import NEAR_DECODE, NEAR_PROMPT
 from kernels.des_graph import run_graph, single_rank_step_ns
 from kernels.des_interleave import interleaved_step_ns
 from kernels.des_layout import (
@@ -27,6 +28,7 @@ from kernels.des_layout import (
 from kernels.des_offload import offloaded_step_ns, pim_attention_ns
 from kernels.des_tier import recall_ns
 from kernels.jit import internal
+from kernels.nearby import nearby_us
 from kernels.priced import forget
 from kernels.step import load_step, step_us
 from kernels.tables import batch_attention_ns
@@ -254,10 +256,12 @@ def step_pricer(dtype):
         w = world_at(world)
         s = priced(w)[0]
         forget(s)
-        return step_us(
-            records(w.p, w.p_shape[0], dtype)[i],
+        p = records(w.p, w.p_shape[0], dtype)[i]
+        c = coefficients(w)[i]
+        step = step_us(
+            p,
             derived(w)[i],
-            coefficients(w)[i],
+            c,
             decode_seqs,
             decode_context,
             decode_queries,
@@ -266,6 +270,12 @@ def step_pricer(dtype):
             prior,
             s,
         )
+        if prefill_seqs <= 0.0:
+            return nearby_us(step, NEAR_DECODE, decode_seqs, decode_context / decode_seqs, p, c, s.parts)
+        # where prefill is exclusive, who decodes waits meanwhile
+        running = max(decode_seqs, instances(w)[i].n_running - prefill_seqs)
+        length = (prefill_tokens + prior) / prefill_seqs
+        return nearby_us(step, NEAR_PROMPT, running, length, p, c, s.parts)
 
     return price
 

@@ -154,9 +154,9 @@ def evaluate_pools(p, pools, pools_d, c, steps, r, o):
     r.mixed_share = 0.0
     r.prompt_us = alone
     decode_step_us(max(1.0, decoding), context, b, db, c, sb)
-    fill_steps(context, decoding, b, db, sb.parts, r, o)
+    fill_steps(context, decoding, b, db, c, sb.parts, r, o)
     o.kv_transfer_ms = hop / US_PER_MS
-    host_latency(r.ttft_us, r.tpot_us, r.pure_step_us, decoding * decode_ranks, isl, osl, p, c, o)
+    host_latency(r.ttft_us, r.tpot_us, r.pure_step_us, decoding * decode_ranks, isl, osl, a, c, o)
     o.resident = decoding * decode_ranks
     o.requests_per_s = rate * US_PER_S
     fill_cost(p, prefill_gpus, decode_gpus, o.gpus, isl, osl, o.requests_per_s, o)

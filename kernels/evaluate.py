@@ -119,7 +119,7 @@ def fill_operating_point(resident, waiting_us, isl, osl, p, d, c, s, r, o):
     s.parts: the split of a decode step of r.decoding sequences.
     """
     context = isl + 0.5 * osl
-    fill_steps(context, resident, p, d, s.parts, r, o)
+    fill_steps(context, resident, p, d, c, s.parts, r, o)
     to_first_us = r.ttft_us * prefill_scale(p, d, c, s) + waiting_us
     if p.kv_offload_gib_per_gpu > 0.0:
         to_first_us += offload_fetch_us(cached_tokens(isl, p), p, d)

@@ -15,6 +15,7 @@ from kernels.coefficients import (
 )
 from kernels.engines import GRAPH_FULL, GRAPH_NONE
 from kernels.jit import inlined, kernel
+from kernels.nearby import nearby_request
 from kernels.units import US_PER_MS
 
 STEP_OVERHEAD_US = np.array([40.0, 8.0, 3.0])
@@ -95,4 +96,5 @@ def request_us(streams, p, c):
     """
     if given(p.request_overhead_ms):
         return p.request_overhead_ms * US_PER_MS
-    return c[OP_HOST, HOST_REQUEST_US] + c[OP_HOST, HOST_STREAM_US] * streams
+    fitted = c[OP_HOST, HOST_REQUEST_US] + c[OP_HOST, HOST_STREAM_US] * streams
+    return fitted * nearby_request(streams, p, c)

@@ -76,7 +76,7 @@ RESULT_COLUMNS = tuple(
         "output_tok_s_per_gpu total_tok_s_per_gpu tok_s_per_user requests_per_s resident "
         # one decode step at the operating point and its parts
         "step_ms step_gemm_ms step_attention_ms step_moe_ms step_tp_comm_ms step_ep_comm_ms step_pp_comm_ms "
-        "step_host_ms step_other_ms mixed_step_ms mixed_share tpot_rise prefill_ms kv_transfer_ms "
+        "step_host_ms step_other_ms mixed_step_ms mixed_share tpot_rise prefill_ms kv_transfer_ms doublings_from_measured "
         # money and power
         "usd_per_m_input usd_per_m_output usd_per_m_total joules_per_output_token output_tok_s_per_mw "
         "prefill_tok_s_per_prefill_gpu decode_tok_s_per_decode_gpu"

@@ -20,6 +20,7 @@ from kernels.layout import (
     PART_PP_COMM,
     PART_TP_COMM,
 )
+from kernels.nearby import doublings_from_measured
 from kernels.peaks import peak_tflops
 from kernels.speculation import tokens_per_step
 from kernels.units import BYTES_PER_US_PER_GB_S, FLOP_PER_US_PER_TFLOPS, GIB, US_PER_MS, US_PER_S
@@ -116,7 +117,7 @@ def host_latency(ttft_us, tpot_us, pure_step_us, streams, isl, osl, p, c, o):
 
 
 @kernel
-def fill_steps(context, resident, p, d, parts, r, o):
+def fill_steps(context, resident, p, d, c, parts, r, o):
     """Step-time columns of `o` from the replay `r` and the split `parts` of one decode step at the operating point."""
     fill_parts(parts, o)
     o.bound = BOUND_CAPACITY if o.over_ceiling > 0.0 else binding_constraint(context, resident, parts, p, d)
@@ -124,4 +125,5 @@ def fill_steps(context, resident, p, d, parts, r, o):
     o.mixed_share = r.mixed_share
     o.tpot_rise = r.tpot_us / r.pure_tpot_us - 1.0
     o.prefill_ms = r.prompt_us / US_PER_MS
+    o.doublings_from_measured = doublings_from_measured(resident, context, p, c)
     o.kv_transfer_ms = 0.0

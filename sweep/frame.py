@@ -46,7 +46,8 @@ class FrameBuilder:
             for c in KERNEL_COLUMNS
         ]
         latencies = {name: by_column[RESULT_INDEX[name]] for name in ("ttft_ms", "tpot_ms")}
-        columns += self._intervals.series(codes, feasible, latencies, weights)
+        doublings = by_column[RESULT_INDEX["doublings_from_measured"]]
+        columns += self._intervals.series(codes, feasible, latencies, doublings, weights)
         return pl.DataFrame(columns)
 
     def narrow(self, rows: npt.NDArray[np.int64], results: Floats, names: Collection[str]) -> pl.DataFrame:

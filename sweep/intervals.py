@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from sweep.anchors.laws import remaining_width
-from sweep.catalog.engine_layer import NEAR, Interval, interval
+from sweep.catalog.engine_layer import NEAR, REACH, Interval, interval
 from sweep.results import BOUNDS, LOWER_BOUND
 
 BELOW_EVERY_ENGINE = Interval(math.nan, math.nan, math.nan, math.nan, LOWER_BOUND)
@@ -17,12 +20,19 @@ ANCHORED_NEAR = 0.5
 """Weight of a measured correction from which an estimate counts as measured near."""
 
 
-def interval_of(model: str, hardware: str, engine: str, fidelity: str, pooled: bool = False) -> Interval:
+def interval_of(
+    model: str, hardware: str, engine: str, fidelity: str, pooled: bool = False, inside: bool = True
+) -> Interval:
     """The interval of an estimate; `model` is a catalogue name, empty for an architecture changed by hand.
 
-    `pooled`: prefill and decode run in pools of their own.
+    `pooled`: prefill and decode run in pools of their own; `inside`: see `is_inside`.
     """
-    return BELOW_EVERY_ENGINE if fidelity == "roofline" else interval(model, hardware, engine, pooled)
+    return BELOW_EVERY_ENGINE if fidelity == "roofline" else interval(model, hardware, engine, pooled, inside)
+
+
+def is_inside(doublings: Any) -> Any:
+    """Whether deployments stand inside what was measured of their combination, or close (column doublings_from_measured)."""
+    return np.less_equal(doublings, REACH)
 
 
 def narrowed(found: Interval, ttft_weight: float, tpot_weight: float) -> Interval:

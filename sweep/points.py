@@ -25,7 +25,7 @@ from sweep.fidelity import base_of, coefficients_for
 from sweep.fields import by_name
 from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
-from sweep.intervals import bounds_of, interval_of, narrowed
+from sweep.intervals import bounds_of, interval_of, is_inside, narrowed
 from sweep.records import default_records, set_values
 from sweep.results import BOUNDS
 from sweep.table_io import need, read_table, remarks, write_table
@@ -368,10 +368,11 @@ def _intervals(
     """p10 and p90 of each estimate of latency, and the evidence behind it."""
     bounds: dict[str, list[float | None]] = {column.name: [None] * len(places) for column in BOUNDS}
     evidence: list[str | None] = [None] * len(places)
+    inside = is_inside(results["doublings_from_measured"])
     for i, place in enumerate(places):
         if status[i] != "ok" or place is None:
             continue
-        found = interval_of(*place, fidelity, bool(pooled[i]))
+        found = interval_of(*place, fidelity, bool(pooled[i]), bool(inside[i]))
         if weights is not None:
             found = narrowed(found, weights["ttft_ms"][i], weights["tpot_ms"][i])
         evidence[i] = found.support

@@ -129,6 +129,13 @@ KERNEL_COLUMNS = (
     Column("prefill_ms", "ms", "Prefill of one prompt by itself.", title="prefill of one prompt"),
     Column("kv_transfer_ms", "ms", "Transfer of one request's KV cache between pools."),
     Column(
+        "doublings_from_measured",
+        "",
+        "Doublings of sequences, tokens or parallelism outside what was measured of this architecture, accelerator and "
+        "engine: 0 inside, empty where they were never measured together.",
+        title="doublings from what was measured",
+    ),
+    Column(
         "usd_per_m_input",
         "$/M tokens",
         "All cost of the GPUs that prefill over input tokens.",

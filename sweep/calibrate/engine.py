@@ -18,7 +18,8 @@ import numpy.typing as npt
 from sweep.arguments import Parser
 from sweep.calibrate.engine_fit import Layout, fit, layout_of, problem
 from sweep.calibrate.engine_points import FIGURES, Floats, Measured, read_measured
-from sweep.catalog.engine_layer import POOLS
+from sweep.calibrate.nearby_fit import Surfaces, fit_sections
+from sweep.catalog.nearby import POOLS
 from sweep.errors import UserError
 from sweep.files import write_atomic
 from sweep.paths import conf_dir
@@ -30,8 +31,8 @@ MAKERS = {"mi": "amd"}
 """Accelerators by the start of their name whose scores are told apart; all others are `nvidia`."""
 
 
-def predict(points: Measured, layout: Layout, offsets: Floats) -> Floats:
-    """Figures of the points (n, FIGURES); keys that the layout does not have count as never measured."""
+def predict(points: Measured, layout: Layout, offsets: Floats, surfaces: Sequence[Surfaces] = ()) -> Floats:
+    """Figures of the points (n, FIGURES); keys and combinations that were not fitted count as never measured."""
     names = dict.fromkeys(
         [*layout.names, *((level, str(key)) for row in points.keys for level, key in enumerate(row))]
     )
@@ -39,7 +40,14 @@ def predict(points: Measured, layout: Layout, offsets: Floats) -> Floats:
     grown = np.zeros((len(wider.names), offsets.shape[1]))
     grown[: len(layout.names)] = offsets
     asked = problem(points, wider)
-    return asked.predict(asked.logs(grown))
+    return asked.predict(asked.logs(grown), surfaces)
+
+
+def fit_all(points: Measured) -> tuple[Layout, Floats, tuple[Surfaces, ...]]:
+    """The engine layer of the points, and the surfaces of what it leaves over."""
+    layout = layout_of(points)
+    offsets = fit(points, layout)
+    return layout, offsets, fit_sections(points, lambda own, tried: predict(own, layout, offsets, (tried,)))
 
 
 def held_out(points: Measured, labels: npt.NDArray[np.str_], folds: int) -> Floats:
@@ -52,9 +60,7 @@ def held_out(points: Measured, labels: npt.NDArray[np.str_], folds: int) -> Floa
     with progress(len(fold)) as advance:
         for i in range(folds):
             out = fold == i
-            seen = points.take(~out)
-            layout = layout_of(seen)
-            found[out] = predict(points.take(out), layout, fit(seen, layout))
+            found[out] = predict(points.take(out), *fit_all(points.take(~out)))
             advance(int(out.sum()))
     return found
 
@@ -106,8 +112,7 @@ def calibrate(points: Measured) -> dict[str, Any]:
     """The content of engines.yaml: levels, measured combinations, residual spreads and scores."""
     if len(np.unique(points.combination)) < 2:
         raise UserError("too few measurements: two combinations of model, accelerator and engine at least")
-    layout = layout_of(points)
-    offsets = fit(points, layout)
+    layout, offsets, surfaces = fit_all(points)
     judged = {
         "near": held_out(points, points.deployments(), FOLDS["near"]),
         "unseen": held_out(points, points.combination, FOLDS["unseen"]),
@@ -119,12 +124,13 @@ def calibrate(points: Measured) -> dict[str, Any]:
     pools = points.with_latency & points.pooled
     return {
         "levels": layout.levels(offsets),
+        "nearby": {section.section: section.content() for section in surfaces},
         "residuals": {
             name: {kind: quantiles(points, predicted, rows) for kind, predicted in judged.items()}
             for name, rows in (engines | {POOLS: pools if pools.any() else colocated}).items()
         },
         "scores": {
-            "in_sample": scores(points, predict(points, layout, offsets)),
+            "in_sample": scores(points, predict(points, layout, offsets, surfaces)),
             **{kind: scores(points, predicted) for kind, predicted in judged.items()},
         },
         "measured": sorted(set(points.combination[points.with_latency].tolist())),

@@ -8,6 +8,7 @@ Gauss-Newton with damping; a term's derivative is the same at every level, so on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sweep.calibrate.engine_points import FIGURES, Floats, Measured, Rows
+from sweep.calibrate.nearby_fit import Surfaces
 from sweep.catalog.engine_layer import LEVELS, TERMS, write_layer
 from sweep.catalog.fitted import load_fitted
 from sweep.catalog.hardware import hardware_names
@@ -87,22 +89,26 @@ def _operators() -> Floats:
 
 @dataclass(frozen=True)
 class Problem:
-    """Points with the groups that share coefficients: group of each point, offset rows (groups, levels) and base coefficients."""
+    """Points with the groups that share coefficients: group of each point; of each group offset rows (groups, levels), base
+    coefficients and combination."""
 
     points: Measured
     group: Rows
     rows: npt.NDArray[np.int64]
     base: Floats
+    combination: npt.NDArray[np.str_]
 
     def logs(self, offsets: Floats) -> Floats:
         """Log distance of every term from its prior, per group."""
         logs: Floats = offsets[self.rows].sum(axis=1)
         return logs
 
-    def predict(self, logs: Floats) -> Floats:
+    def predict(self, logs: Floats, surfaces: Sequence[Surfaces] = ()) -> Floats:
         """Figures of the points (n, FIGURES); NaN where the model has no answer."""
         c = self.base.copy()
         write_layer(c, {term.name: term.value(logs[:, i]) for i, term in enumerate(TERMS)})
+        for section in surfaces:
+            section.write(c, self.combination)
         # One "architecture" per group, one accelerator, the same coefficients for every engine.
         table = np.repeat(c[:, None, None], len(ENGINES), axis=2)
         results = evaluate_coded(self.points.records, table).results
@@ -117,7 +123,8 @@ def problem(points: Measured, layout: Layout) -> Problem:
     base = _operators()[distinct[:, -1], records["engine"][first].astype(np.int64)]
     records["architecture_index"] = group.ravel()
     records["hardware_index"] = 0.0
-    return Problem(replace(points, records=records), group.ravel(), distinct[:, :-1], base)
+    combination = points.combination[first]
+    return Problem(replace(points, records=records), group.ravel(), distinct[:, :-1], base, combination)
 
 
 def tempered(errors: Floats, scale: Floats | float) -> Floats:

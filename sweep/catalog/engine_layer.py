@@ -25,6 +25,7 @@ from kernels.coefficients import (
     HOST_SEQUENCE_US,
     HOST_STEP_US,
     HOST_STREAM_US,
+    LEAST_SHARE,
     OP_HOST,
     OP_SCALE,
 )
@@ -33,6 +34,7 @@ from sweep.catalog.architecture import architecture
 from sweep.catalog.hardware import hardware
 from sweep.catalog.losses import scale_losses
 from sweep.catalog.models import list_models, model
+from sweep.catalog.nearby import POOLS, least_shares, write_nearby
 from sweep.catalog.yaml_file import read_yaml
 from sweep.fields.engine import ENGINES
 from sweep.paths import conf_dir
@@ -115,11 +117,10 @@ Spreads and priors are wide guesses; how much of a spread each level may use is 
 
 NEAR, RELATED, FAR = "measured near", "interpolated", "extrapolated"
 """How close an estimate stands to measurements: same architecture, accelerator and engine; family and engine; neither."""
+REACH = 1.0
+"""Doublings outside the measured range of a combination up to which an estimate counts as measured near."""
 FAR_WIDENING = 1.5
 """Factor on the log width of an interval where neither family nor engine was measured together."""
-
-POOLS = "pools"
-"""Key of the residuals of deployments whose prefill and decode run in pools of their own."""
 
 LEVELS = ("common", "engine", "pair", "architecture", "architecture_pair")
 """Levels of the file; the first holds values, the others factors."""
@@ -168,6 +169,7 @@ def write_layer(c: Floats, values: Mapping[str, Floats]) -> None:
     for term in TERMS:
         if term.name in values:
             term.apply(c, values[term.name])
+    c[:, LEAST_SHARE] = least_shares(c)
 
 
 def known_architectures() -> tuple[str, ...]:
@@ -189,22 +191,27 @@ def with_engine_layer(operators: Floats, names: Sequence[str]) -> Floats:
     if layers[0]:
         values = {term.name: np.array([layer[term.name] for layer in layers]) for term in TERMS}
         write_layer(table.reshape(-1, *operators.shape[2:]), values)
+        write_nearby(table, (labels, names, ENGINES), engines_file().get("nearby", {}))
     return table
 
 
 @cache
-def interval(model_name: str, hardware_name: str, engine: str, pooled: bool = False) -> Interval:
+def interval(
+    model_name: str, hardware_name: str, engine: str, pooled: bool = False, inside: bool = True
+) -> Interval:
     """The interval of an estimate for a model (catalogue name) on an accelerator under an engine.
 
     Spreads are those of held-out residuals of the engine: `near`, of deployments left out of combinations that were
-    measured; `unseen`, of whole combinations left out; those of split pools (`pooled`) are kept apart. A name outside the catalogue is a model that nobody measured.
+    measured; `unseen`, of whole combinations left out, also where a deployment of a measured combination stands outside of
+    what was measured (not `inside`); those of split pools (`pooled`) are kept apart. A name outside the catalogue is a
+    model that nobody measured.
     """
     file = engines_file()
     if not file:
         return Interval(0.5, 2.0, 0.5, 2.0, FAR)
     family = str(hardware(hardware_name).fields["family"])
     label = architecture(model(model_name).fields) if model_name in list_models() else ""
-    near = f"{label}|{hardware_name}|{engine}" in file["measured"]
+    near = inside and f"{label}|{hardware_name}|{engine}" in file["measured"]
     related = f"{family}.{engine}" in file["levels"]["pair"]
     residuals = file["residuals"]
     by_engine = residuals[POOLS] if pooled else residuals.get(engine) or residuals["all"]

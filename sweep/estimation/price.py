@@ -19,7 +19,7 @@ from sweep.estimation.rules import Deployment
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fields import by_key, by_name
 from sweep.fields.inert import DES, inert, of_record
-from sweep.intervals import CHANGED, bounds_of, interval_of, narrowed
+from sweep.intervals import CHANGED, bounds_of, interval_of, is_inside, narrowed
 from sweep.memory import MemoryAccount, account, pool_record
 from sweep.records import Records, default_records, set_values
 
@@ -107,7 +107,8 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     keys = [key for key in asked.by_hand if key in by_key()]
     changed = any(key.startswith(CHANGED) for key in keys)
     pooled = bool(record["disaggregate"][0] > 0.0)
-    found = interval_of("" if changed else model.name, hardware.name, engine, fidelity, pooled)
+    inside = bool(is_inside(evaluated.results["doublings_from_measured"][0]))
+    found = interval_of("" if changed else model.name, hardware.name, engine, fidelity, pooled, inside)
     if anchoring is not None:
         found = narrowed(found, anchoring.ttft_weight, anchoring.tpot_weight)
     latencies = (float(evaluated.results[name][0]) for name in ("ttft_ms", "tpot_ms"))

@@ -12,6 +12,7 @@ import numpy as np
 
 from sweep.catalog.engine_layer import Interval, interval
 from sweep.fields.engine import ENGINES
+from sweep.intervals import is_inside
 from sweep.planner.candidates import Candidates
 from sweep.planner.demand import LATENCIES, Demand, Limits
 from sweep.planner.designs import Costs, Design, changed, costs_of
@@ -248,7 +249,9 @@ def estimate_interval(candidates: Candidates, row: int) -> Interval:
     """The interval of a deployment's estimate, from held-out residuals of its model, accelerator and engine."""
     record = candidates.records[row]
     hardware = candidates.hardware[int(record["hardware_index"])]
-    return interval(str(candidates.labels["model"][row]), hardware, ENGINES[int(record["engine"])])
+    doublings = candidates.take(np.array([row])).results()["doublings_from_measured"][0]
+    model, engine = str(candidates.labels["model"][row]), ENGINES[int(record["engine"])]
+    return interval(model, hardware, engine, bool(record["disaggregate"] > 0.0), bool(is_inside(doublings)))
 
 
 def design_error(candidates: Candidates, design: Design) -> float:
