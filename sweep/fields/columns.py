@@ -48,11 +48,21 @@ MONEY = ("usd_per_m_input", "usd_per_m_output", "usd_per_m_total")
 ENERGY = ("joules_per_output_token", "output_tok_s_per_mw")
 COST = (*MONEY, *ENERGY)
 
-SPEED = (*LATENCY, *STEP, *THROUGHPUT, *COST, "over_ceiling", "saturated", "bound")
+SPEED = (*LATENCY, *STEP, *THROUGHPUT, *COST, "over_ceiling", "saturated", "bound", "doublings_from_measured")
 """What a change of step time can reach."""
 FIT = (*MEMORY, "reason")
 """What a change of memory can reach at once; through the ceiling of concurrency it can reach `SPEED` too."""
-EVERYTHING = (*LATENCY, *MEMORY, "gpus", *VERDICT, *STEP, "kv_transfer_ms", *THROUGHPUT, *COST)
+EVERYTHING = (
+    *LATENCY,
+    *MEMORY,
+    "gpus",
+    *VERDICT,
+    *STEP,
+    "kv_transfer_ms",
+    "doublings_from_measured",
+    *THROUGHPUT,
+    *COST,
+)
 SIMULATED = (*LATENCY, *THROUGHPUT)
 """What the simulator reports of a knob that only it reads (percentiles of the same columns included)."""
 

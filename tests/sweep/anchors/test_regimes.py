@@ -81,8 +81,11 @@ def test_an_interval_narrows_with_the_weight_of_the_measurement() -> None:
     def width(row: dict[str, Any]) -> float:
         return math.log(row["tpot_ms_p90"] / row["tpot_ms_p10"])
 
-    near, far = priced([measured()]), priced([measured()], concurrency=256)
-    assert width(near) < width(far) < width(alone())
+    assert width(priced([measured()])) < width(alone())
+    # further away the measurement weighs less, and the calibration knows less
+    far, unanchored = priced([measured()], concurrency=256), alone(concurrency=256)
+    assert width(far) < width(unanchored)
+    assert width(far) / width(unanchored) > width(priced([measured()])) / width(alone())
 
 
 def test_a_correction_fades_with_distance_in_load_shape_and_lengths() -> None:
