@@ -25,6 +25,8 @@ HEADS = {
     "concurrency": "conc.",
 }
 PER_SCENARIO = 3
+MOST_LINES = 60
+"""Of the table on a terminal: a grid may have thousands of scenarios."""
 
 
 def best_deployments(frame: pl.DataFrame, grid: Grid, per_scenario: int = PER_SCENARIO) -> pl.DataFrame:
@@ -96,7 +98,7 @@ def print_best(frame: pl.DataFrame, grid: Grid) -> None:
             head(column), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
         )
     previous = None
-    for row in best.iter_rows():
+    for row in best.head(MOST_LINES).iter_rows():
         table.add_row(
             *(cell(c, v) for c, v in zip(best.columns, row, strict=True)),
             end_section=False,
@@ -104,3 +106,7 @@ def print_best(frame: pl.DataFrame, grid: Grid) -> None:
         )
         previous = row[0]
     console.print(table)
+    if best.height > MOST_LINES:
+        console.print(
+            f"... and {best.height - MOST_LINES:,} more in frontier.parquet: rows with cheapest_in_slo"
+        )
