@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kernels.tables import LINEAR_NAMES, SEQUENCE_NAMES
 from sweep.bounded import read_text
 from sweep.errors import UserError, nearest
+from sweep.table_io import read_table
 
 Floats = NDArray[np.float64]
 NS_PER_US = 1000.0
@@ -72,10 +73,7 @@ class Profile:
 
 
 def _read_csv(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    try:
-        frame = pl.read_csv(path, infer_schema_length=None)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UserError(f"cannot read {path.name}: {error}", file=str(path)) from error
+    frame = read_table(path)
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise UserError(f"{path.name} lacks the column {missing[0]}", file=str(path), field=missing[0])

@@ -123,6 +123,8 @@ def arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
             continue
         if argument == "--config-dir" or argument.startswith("--config-dir="):
             value = argument.partition("=")[2] or next(rest, "")
+            if not value:
+                raise UserError("which folder?", field="--config-dir")
             config_dirs.append(Path(value))
         elif argument.startswith("-"):
             raise UserError(

@@ -25,14 +25,13 @@ def read_table(path: Path) -> pl.DataFrame:
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"larger than {MAX_BYTES // 1024**3} GiB", file=str(path))
     try:
-        if suffix == ".csv":
-            return _distinct(
-                pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"]), path
-            )
-        if suffix == ".parquet":
-            with muted_stderr():
+        with muted_stderr():
+            if suffix == ".csv":
+                found = pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"])
+                return _distinct(found, path)
+            if suffix == ".parquet":
                 return pl.read_parquet(path)
-        return pl.read_ndjson(path, infer_schema_length=None)
+            return pl.read_ndjson(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"cannot be read: {reason}", file=str(path)) from None

@@ -115,7 +115,10 @@ def arguments(argv: Sequence[str]) -> tuple[list[str], list[Path], bool]:
         if argument == "--json":
             as_json = True
         elif argument == "--config-dir" or argument.startswith("--config-dir="):
-            folders.append(Path(argument.partition("=")[2] or next(rest, "")))
+            value = argument.partition("=")[2] or next(rest, "")
+            if not value:
+                raise UserError("which folder?", field="--config-dir")
+            folders.append(Path(value))
         elif argument in ("-m", "--multirun"):
             continue
         elif argument.startswith("-"):

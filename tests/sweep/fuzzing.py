@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sweep.errors import UserError
 
-CASES = [200, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+CASES: list[Any] = [200, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
 
 JUNK: st.SearchStrategy[Any] = st.one_of(
     st.none(),

@@ -28,6 +28,7 @@ WRONG = {
     "not an override": (["foo"], ["foo"]),
     "an unknown option": (["--mulitrun", "model=llama_3_1_8b"], ["--mulitrun"]),
     "a folder that is not there": (["--config-dir", "nowhere", "grid=small"], ["nowhere"]),
+    "a folder that is not named": (["grid=small", "--config-dir"], ["--config-dir", "which folder"]),
     "a huge range": (["workload.isl=range(1,100000000)"], ["workload.isl"]),
     "a choice that is a path": (["price=../on_demand"], ["price=../on_demand", "on_demand"]),
     "a model file that is none": (["model=none.json"], ["none.json"]),

@@ -26,3 +26,14 @@ def test_a_disk_that_takes_no_more_is_told_in_one_line_and_leaves_nothing(tmp_pa
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True)
     assert "cannot be written: File too large" in done.stdout, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_decoder_that_panics_is_one_line(tmp_path, monkeypatch):
+    def panic(*_, **__):
+        raise pl.exceptions.PanicException("slice index starts at 1 but ends at 0")
+
+    file = tmp_path / "t.csv"
+    file.write_text("a\n1\n")
+    monkeypatch.setattr(pl, "read_csv", panic)
+    with pytest.raises(UserError, match="cannot be read: slice index"):
+        read_table(file)
