@@ -1,9 +1,13 @@
-"""Tables that cannot be written."""
+"""Tables that cannot be read or written."""
 
 import subprocess
 import sys
 
+import polars as pl
 import pytest
+
+from sweep.errors import UserError
+from sweep.table_io import read_table
 
 SCRIPT = """
 import resource, sys
