@@ -19,6 +19,7 @@ from sweep.arguments import Parser
 from sweep.calibrate.engine_fit import Layout, fit, layout_of, problem
 from sweep.calibrate.engine_points import FIGURES, Floats, Measured, read_measured
 from sweep.calibrate.nearby_fit import Surfaces, fit_sections
+from sweep.catalog.hardware import maker
 from sweep.catalog.nearby import POOLS
 from sweep.errors import UserError
 from sweep.files import write_atomic
@@ -27,8 +28,6 @@ from sweep.progress import progress
 
 FOLDS = {"unseen": 20, "near": 4}
 """Folds of the two judgements: over combinations, over deployments."""
-MAKERS = {"mi": "amd"}
-"""Accelerators by the start of their name whose scores are told apart; all others are `nvidia`."""
 
 
 def predict(points: Measured, layout: Layout, offsets: Floats, surfaces: Sequence[Surfaces] = ()) -> Floats:
@@ -77,7 +76,7 @@ def quantiles(points: Measured, predicted: Floats, rows: npt.NDArray[np.bool_]) 
 
 def slices(points: Measured) -> dict[str, npt.NDArray[np.bool_]]:
     """Rows of every score: latency by the accelerators' maker, of split pools, and throughput."""
-    makers = np.array([_maker(label.split("|")[1]) for label in points.combination.tolist()])
+    makers = makers_of(points)
     colocated = points.with_latency & ~points.pooled
     found = {str(maker): colocated & (makers == maker) for maker in np.unique(makers)}
     return found | {"pools": points.with_latency & points.pooled, "throughput": ~points.with_latency}
@@ -104,8 +103,9 @@ def scores(points: Measured, predicted: Floats) -> dict[str, dict[str, float]]:
     return found
 
 
-def _maker(name: str) -> str:
-    return next((maker for start, maker in MAKERS.items() if name.startswith(start)), "nvidia")
+def makers_of(points: Measured) -> npt.NDArray[np.str_]:
+    """Maker of every point's accelerator."""
+    return np.array([maker(label.split("|")[1]) for label in points.combination.tolist()])
 
 
 def calibrate(points: Measured) -> dict[str, Any]:
@@ -118,8 +118,9 @@ def calibrate(points: Measured) -> dict[str, Any]:
         "unseen": held_out(points, points.combination, FOLDS["unseen"]),
     }
     colocated = points.with_latency & ~points.pooled
+    served = np.array([f"{a}.{b}" for a, b in zip(makers_of(points), points.engine, strict=True)])
     engines = {"all": colocated} | {
-        engine: colocated & (points.engine == engine) for engine in np.unique(points.engine).tolist()
+        where: colocated & (served == where) for where in np.unique(served).tolist()
     }
     pools = points.with_latency & points.pooled
     return {

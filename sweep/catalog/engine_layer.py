@@ -31,7 +31,7 @@ from kernels.coefficients import (
 )
 from kernels.layout import PART_EP_COMM, PART_OTHER, PART_TP_COMM
 from sweep.catalog.architecture import architecture
-from sweep.catalog.hardware import hardware
+from sweep.catalog.hardware import hardware, maker
 from sweep.catalog.losses import scale_losses
 from sweep.catalog.models import list_models, model
 from sweep.catalog.nearby import POOLS, least_shares, write_nearby
@@ -201,7 +201,7 @@ def interval(
 ) -> Interval:
     """The interval of an estimate for a model (catalogue name) on an accelerator under an engine.
 
-    Spreads are those of held-out residuals of the engine: `near`, of deployments left out of combinations that were
+    Spreads are those of held-out residuals of the engine on its maker's accelerators: `near`, of deployments left out of combinations that were
     measured; `unseen`, of whole combinations left out, also where a deployment of a measured combination stands outside of
     what was measured (not `inside`); those of split pools (`pooled`) are kept apart. A name outside the catalogue is a
     model that nobody measured.
@@ -214,7 +214,9 @@ def interval(
     near = inside and f"{label}|{hardware_name}|{engine}" in file["measured"]
     related = f"{family}.{engine}" in file["levels"]["pair"]
     residuals = file["residuals"]
-    by_engine = residuals[POOLS] if pooled else residuals.get(engine) or residuals["all"]
+    by_engine = (
+        residuals[POOLS] if pooled else residuals.get(f"{maker(hardware_name)}.{engine}") or residuals["all"]
+    )
     spread = by_engine["near" if near else "unseen"]
     power = 1.0 if near or related else FAR_WIDENING
     bounds = {k: float(spread[k]) ** power for k in ("ttft_p10", "ttft_p90", "tpot_p10", "tpot_p90")}

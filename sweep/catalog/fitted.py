@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from kernels import coefficients
 from sweep.catalog.fitted_collectives import fitted_collectives
-from sweep.catalog.hardware import hardware, relatives
+from sweep.catalog.hardware import hardware, maker, relatives
 from sweep.catalog.yaml_file import read_yaml
 from sweep.fields.engine import ENGINES
 from sweep.paths import conf_dir
@@ -183,7 +183,7 @@ def _candidates(name: str, engine: str, op: str) -> Iterator[tuple[str, str, str
 
 
 def _same_maker(*names: str) -> bool:
-    return len({str(hardware(name).fields["family"]).startswith("cdna") for name in names}) == 1
+    return len({maker(name) for name in names}) == 1
 
 
 def _engines_to_ask(name: str, other_name: str, engine: str) -> tuple[str, ...]:

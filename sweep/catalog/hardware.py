@@ -54,6 +54,11 @@ def hardware(name: str) -> HardwareEntry:
     return HardwareEntry(name, MappingProxyType(values))
 
 
+def maker(name: str) -> str:
+    """Who makes an accelerator (catalogue name), by its family: amd or nvidia."""
+    return "amd" if str(hardware(name).fields["family"]).startswith("cdna") else "nvidia"
+
+
 def resolve_hardware(text: str) -> HardwareEntry:
     """The entry that `text` means: a catalogue name or a usual spelling ("NVIDIA H100 80GB HBM3", "gfx942").
 
