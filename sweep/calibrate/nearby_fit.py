@@ -25,7 +25,7 @@ STEADINESS = {"decode": 0.12, "prompt": 0.25}
 """Standard deviation of the constant and slopes of a surface before measurements; the best of a few on deployments left out."""
 CURVATURE = 0.5
 """The same of its curvatures, over that: twice as stiff costs 0.6 points of TTFT and keeps corners without points tame."""
-ROUNDS = 4
+ROUNDS = 6
 STEP = 0.05
 
 
@@ -120,27 +120,52 @@ def fit_sections(points: Measured, predict: Callable[[Measured, Surfaces], Float
 
 
 def _fit_section(section: str, points: Measured, predict: Callable[[Measured, Surfaces], Floats]) -> Surfaces:
-    surfaces = neutral(points, section)
+    """Gauss-Newton per combination. A step that makes a combination worse is taken back and tried shorter: where a factor
+    meets its limit its slope vanishes, and a full step beyond it would never come back."""
+    best = neutral(points, section)
+    which = np.searchsorted(best.combinations, points.combination)
     shapes = {name: products(z) for name, z in coordinates(points).items()}
     logs = np.log(points.figures[:, :2])
+
+    def errors(surfaces: Surfaces) -> Floats:
+        left: Floats = logs - np.log(predict(points, surfaces)[:, :2])
+        return left
+
+    left = errors(best)
+    cost = _costs(left, which, best)
+    length = np.ones(len(cost))
     for _ in range(ROUNDS):
-        here = np.log(predict(points, surfaces)[:, :2])
-        slopes = {
-            name: (np.log(predict(points, surfaces.moved(name, STEP))[:, :2]) - here) / STEP
-            for name in SURFACES
-        }
-        numbers = {name: surfaces.numbers[name].copy() for name in SURFACES}
-        for i, combination in enumerate(surfaces.combinations):
-            own = points.combination == combination
-            found = _ridge(
-                logs[own] - here[own],
-                [slopes[name][own][:, :, None] * shapes[name][own][:, None, :] for name in SURFACES],
-                [surfaces.numbers[name][i] for name in SURFACES],
-            )
+        slopes = {name: (left - errors(best.moved(name, STEP))) / STEP for name in SURFACES}
+        numbers = {name: best.numbers[name].copy() for name in SURFACES}
+        for i in range(len(cost)):
+            own = which == i
+            before = [best.numbers[name][i] for name in SURFACES]
+            jacobian = [slopes[name][own][:, :, None] * shapes[name][own][:, None, :] for name in SURFACES]
+            found = _ridge(left[own], jacobian, before)
             for name, value in zip(SURFACES, found, strict=True):
-                numbers[name][i] = value
-        surfaces = replace(surfaces, numbers=numbers)
-    return surfaces
+                numbers[name][i] += length[i] * (value - numbers[name][i])
+        tried = replace(best, numbers=numbers)
+        tried_cost = _costs(errors(tried), which, tried)
+        better = tried_cost < cost
+        length = np.where(better, np.minimum(1.0, 2.0 * length), 0.3 * length)
+        merged = {name: np.where(better[:, None], numbers[name], best.numbers[name]) for name in SURFACES}
+        best, cost = replace(best, numbers=merged), np.where(better, tried_cost, cost)
+        left = errors(best)
+    return best
+
+
+def _pull() -> Floats:
+    """Weight of every squared number of both surfaces."""
+    stiffness = np.array([CURVATURE if j > 0 else 1.0 for _, j in PAIRS])
+    return np.concatenate([(STEADINESS[name] * stiffness) ** -2.0 for name in SURFACES])
+
+
+def _costs(left: Floats, which: npt.NDArray[np.int64], surfaces: Surfaces) -> Floats:
+    """What the fit makes small, per combination: a loss of errors (n, 2) that grows with their logarithm, and the pull."""
+    losses = 4.0 * np.log1p((np.nan_to_num(left, nan=0.0) / (2.0 * NOISE)) ** 2).sum(axis=1)
+    numbers = np.concatenate([surfaces.numbers[name] for name in SURFACES], axis=1)
+    costs: Floats = np.bincount(which, losses, len(numbers)) + (numbers**2 * _pull()).sum(axis=1)
+    return costs
 
 
 def _ridge(errors: Floats, slopes: list[Floats], before: list[Floats]) -> list[Floats]:
@@ -152,9 +177,7 @@ def _ridge(errors: Floats, slopes: list[Floats], before: list[Floats]) -> list[F
     target = np.where(answered, errors, 0.0) + np.nan_to_num(a) @ start
     influence = answered / (NOISE**2 * (1.0 + (errors / (2.0 * NOISE)) ** 2))
     influence = np.nan_to_num(influence)
-    stiffness = np.array([CURVATURE if j > 0 else 1.0 for _, j in PAIRS])
-    pull = np.concatenate([(STEADINESS[name] * stiffness) ** -2.0 for name in SURFACES])
     rows, wanted = np.nan_to_num(a).reshape(-1, a.shape[2]), target.ravel()
     weighted = rows * influence.reshape(-1, 1)
-    found = np.linalg.solve(weighted.T @ rows + np.diag(pull), weighted.T @ wanted)
+    found = np.linalg.solve(weighted.T @ rows + np.diag(_pull()), weighted.T @ wanted)
     return list(np.split(found, len(slopes)))
