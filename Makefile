@@ -31,7 +31,7 @@ tools: $(TOOLS)  ## add what tests, linting and calibration need
 
 $(TOOLS): $(PROGRAM)
 	@echo "adding the tools for tests and linting"
-	@$(PIP) --editable '.[dev,report]'
+	@$(PIP) --editable '.[dev]'
 	@touch $@
 
 sweep: setup  ## the main job: the default grid, its Pareto plots, four candidates simulated, and its report

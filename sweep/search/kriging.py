@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sweep.search.space import LOOKUPS, Codes, FreeAxis, Space
+from sweep.fields import LOOKUPS
+from sweep.search.space import Codes, FreeAxis, Space
 
 Floats = npt.NDArray[np.float64]
 
@@ -75,6 +76,7 @@ def _alike(free: FreeAxis) -> npt.NDArray[np.float32]:
 def _distance(free: FreeAxis) -> Floats:
     """Mean squared difference of the inputs that choices set, standardised; 1 on average over different choices."""
     axis = free.axis
+    # a row number says nothing of likeness
     columns = [i for i, name in enumerate(axis.columns) if name not in LOOKUPS]
     table = np.nan_to_num(axis.table[:, columns], nan=-1.0)
     table = table[:, np.ptp(table, axis=0) > 0.0] if columns else table

@@ -18,8 +18,6 @@ Rows = npt.NDArray[np.int64]
 
 PRICE = "usd_per_gpu_hour"
 MOST_ROWS = 2**63 - 1
-LOOKUPS = ("hardware_index", "architecture_index")
-"""Columns that number things and say nothing about likeness."""
 
 
 @dataclass(frozen=True)
