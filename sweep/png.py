@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
+
+from sweep.errors import UserError
 
 COLOURS = 160
 """Lines in a dozen colours with their soft edges; fewer show in the markers."""
@@ -19,3 +22,9 @@ def png_bytes(figure: Any, dpi: float | None = None) -> bytes:
         few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
         few.save(packed, format="png", optimize=True)
     return packed.getvalue()
+
+
+def check_png(path: Path | None) -> None:
+    """Raises UserError, before anything is computed, where --plot names another kind of picture."""
+    if path is not None and not path.is_dir() and path.suffix.lower() != ".png":
+        raise UserError("unknown kind of picture", field="--plot", value=path, allowed=".png")

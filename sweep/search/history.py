@@ -39,7 +39,7 @@ class History:
         found = self._contests[-1] if self._contests else []
         scenarios = {contest.scenario for contest in found if contest.meets}
         content: dict[str, Any] = {
-            "told": "no deployment with a price was found",
+            "told": "no deployment that counts was found: none with a price, or none within the SLO",
             "evaluations": self._evaluations[-1] if self._evaluations else 0,
             "generations": self.generations,
             "scenarios": n_scenarios,

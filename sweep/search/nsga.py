@@ -104,6 +104,8 @@ class Neighbour(Mutation):
     def _do(self, _: Problem, codes: Codes, *__: Any, random_state: Random, **___: Any) -> Codes:
         moved = codes.copy()
         n = len(codes)
+        if not self.movable:
+            return moved
         once = random_state.choice(self.movable, size=n)
         again = np.where(random_state.random(n) < SECOND, random_state.choice(self.movable, size=n), -1)
         for place in self.movable:
@@ -145,12 +147,13 @@ class Frontiers(Survival):
 
     def _do(self, _: Problem, pop: Population, *__: Any, **___: Any) -> Population:
         rows = self.space.rows(pop.get("X").astype(np.int64))
-        known = np.flatnonzero(np.isfinite(pop.get("F")).all(axis=1))
+        logs, excess = (pop.get(name).astype(np.float64) for name in ("F", "G"))
+        known = np.flatnonzero(np.isfinite(logs).all(axis=1))
         figures = Figures(
             rows[known],
             self.space.scenario(rows[known]),
-            pop[known].get("F").astype(np.float64),
-            np.maximum(pop[known].get("G")[:, 0].astype(np.float64), 0.0),
+            logs[known],
+            np.maximum(excess[known, 0], 0.0),
         )
         self.contests = contests(figures)
         best = best_of(self.contests).row

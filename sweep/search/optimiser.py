@@ -66,13 +66,19 @@ class Optimiser:
         """Take in the figures of the rows that `ask` named; those without are infeasible or have no price."""
         self.seen = np.sort(np.concatenate([self.seen, rows]))
         self._figures = self._figures.joined(figures)
-        self._nsga.tell(infills=told(Population.new("X", self.space.codes(rows)), rows, figures))
+        # NSGA-II has nobody to start from until the first deployment with a price
+        if self._figures.row.size:
+            self._nsga.tell(infills=told(Population.new("X", self.space.codes(rows)), rows, figures))
 
     def _spread(self, n: int) -> Codes:
-        """Up to `n` new deployments from all over the space."""
+        """Up to `n` new deployments from all over the space; none only where several draws bring none."""
         sampling = self._nsga.initialization.sampling
-        codes = sampling.do(self._nsga.problem, n, random_state=self._random).get("X")
-        return self._new(codes.astype(np.int64))
+        for _ in range(TRIES):
+            codes = sampling.do(self._nsga.problem, n, random_state=self._random).get("X")
+            new = self._new(codes.astype(np.int64))
+            if len(new):
+                break
+        return new
 
     def _new(self, codes: Codes) -> Codes:
         """Of `codes`, each deployment that was not evaluated, once, in row order."""

@@ -43,8 +43,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str]) -> int:
     arguments = parser().parse_args(argv)
+    from sweep.png import check_png
     from sweep.validation import validate
 
+    check_png(arguments.plot)
     anchors = None
     if arguments.anchor_store is not None:
         from sweep.anchors.points import point_anchors

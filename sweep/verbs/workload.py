@@ -55,6 +55,7 @@ def _parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Read, summarise, fit, draw."""
     arguments = _parser().parse_args(list(argv))
+    from sweep.png import check_png
     from sweep.traces.fit import fit
     from sweep.traces.problems import POLICIES
     from sweep.traces.reader import read
@@ -66,6 +67,9 @@ def main(argv: Sequence[str]) -> int:
         )
     if arguments.block_tokens < 1:
         raise UserError("must be at least 1", field="--block-tokens", value=arguments.block_tokens)
+    if arguments.plot and arguments.no_plot:
+        raise UserError("contradicts --no-plot", field="--plot", value=arguments.plot)
+    check_png(arguments.plot)
     trace = read(
         arguments.file,
         columns=arguments.columns,

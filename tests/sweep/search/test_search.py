@@ -192,6 +192,24 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parametrize(
+    ("overrides", "evaluated", "words"),
+    [
+        (["model=llama_3_3_70b", "workload.concurrency=range(1,1025)"], "300", "none with a price"),
+        (["model=llama_3_1_8b", "workload.isl=range(100,4000)"], "300", "grew by"),
+    ],
+    ids=["nothing fits", "every row is its own scenario"],
+)
+def test_spaces_without_an_answer_or_without_a_choice_end_well(
+    overrides: list[str], evaluated: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["hardware=h100_sxm", "search.evaluations=300", "search.generation=100", "output.report=false"]
+    assert main(["search", *overrides, *settings, f"output.dir={tmp_path / 'r'}"]) == 0
+    err = capsys.readouterr().err
+    assert words in err
+    assert f"{evaluated} of them evaluated" in err
+
+
 def test_a_choice_of_another_scenario_keeps_the_accelerator() -> None:
     space = Space(
         compose_grid(["model=llama_3_1_8b", "hardware=h100_sxm,h200_sxm,h20", "price=on_demand,rental_3y"])
