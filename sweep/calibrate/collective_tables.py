@@ -7,7 +7,9 @@ n_gpus, bytes, time_us. `bytes` is what the kernels call message_bytes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -183,35 +185,44 @@ _WIDTHS = {"bf16": 2.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e4m3_fnuz": 1.0, "fp4"
 MORI_TOPK = 8
 """Experts per token where a MoRI row names none (its GB/s column agrees)."""
 _ALL_REDUCE = {
-    "allreduce_custom_allreduce": "vllm",
-    "allreduce_vllm_custom_stock": "vllm",
-    "allreduce_aiter_2stage_tuned": "atom",
-    "allreduce_cross_device_reduce_2stage": "atom",
-    "rccl_all_reduce_perf": "nccl",
+    "allreduce_custom_allreduce": ("vllm",),
+    "allreduce_aiter_2stage_tuned": ("vllm", "atom"),
+    "rccl_all_reduce_perf": ("nccl",),
 }
+"""Implementations that run a measured kernel. vLLM calls AITER's on CDNA 4 (vllm#57547); what it ran before is left out."""
+_UNSURE = "approximate"
+"""Word in the notes of rows whose size or time was not measured."""
 
 
 def read_instinct_csv(file: Path) -> pl.DataFrame:
     """Custom and RCCL all-reduce, expert dispatch and combine (MoRI) of shared Instinct measurements."""
     rows = []
     for row in pl.read_csv(file, infer_schema_length=None).iter_rows(named=True):
-        op, shape = str(row["op"]), str(row["shape_or_bytes"])
-        if row["unit"] != "us" or row["n_gpus"] is None:
+        if row["unit"] != "us" or row["n_gpus"] is None or _UNSURE in str(row["notes"]):
             continue
-        if op in _ALL_REDUCE and shape.isdigit():
-            found = (_ALL_REDUCE[op], "all_reduce", int(shape))
-        elif op.startswith("mori_ep_") and (match := _TOKENS.search(shape)) and row["dtype"] in _WIDTHS:
-            if "quant" in str(row["notes"]):  # sent narrower than the bytes it is billed for
-                continue
-            tokens, hidden, topk = (int(x or MORI_TOPK) for x in match.groups())
-            n = int(row["n_gpus"])
-            reached = n * (1 - (1 - 1 / n) ** topk)
-            phase = "dispatch" if "dispatch" in op else "combine"
-            low_latency = "_ll" if op.endswith(("LL", "_v1", "_v2")) else ""
-            found = ("atom", phase + low_latency, round(tokens * reached * hidden * _WIDTHS[row["dtype"]]))
-        else:
-            continue
-        rows.append(
-            (row["hardware"], found[0], "csv", found[1], int(row["n_gpus"]), found[2], float(row["value"]))
-        )
+        for implementation, primitive, size_bytes in _instinct_kernels(row):
+            measured = (int(row["n_gpus"]), size_bytes, float(row["value"]))
+            rows.append((row["hardware"], implementation, "csv", primitive, *measured))
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+
+
+def _instinct_kernels(row: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Implementation, primitive and bytes of what a row measured; none where it is no collective of known size."""
+    op, shape = str(row["op"]), str(row["shape_or_bytes"])
+    if op in _ALL_REDUCE and shape.isdigit():
+        return [(implementation, "all_reduce", int(shape)) for implementation in _ALL_REDUCE[op]]
+    match = _TOKENS.search(shape)
+    # what was sent narrower than the bytes it is billed for says nothing
+    if (
+        not op.startswith("mori_ep_")
+        or match is None
+        or row["dtype"] not in _WIDTHS
+        or "quant" in str(row["notes"])
+    ):
+        return []
+    tokens, hidden, topk = (int(x or MORI_TOPK) for x in match.groups())
+    n = int(row["n_gpus"])
+    reached = n * (1 - (1 - 1 / n) ** topk)
+    phase = "dispatch" if "dispatch" in op else "combine"
+    low_latency = "_ll" if op.endswith(("LL", "_v1", "_v2")) else ""
+    return [("atom", phase + low_latency, round(tokens * reached * hidden * _WIDTHS[row["dtype"]]))]

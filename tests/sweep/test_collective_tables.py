@@ -99,6 +99,15 @@ def test_instinct_rows_are_read_with_their_bytes(shared):
     assert {"dispatch", "combine", "dispatch_ll", "combine_ll"} <= set(rows["primitive"])
 
 
+def test_a_kernel_speaks_for_every_engine_that_calls_it_and_sizes_that_were_guessed_for_none(tmp_path):
+    file = tmp_path / "instinct.csv"
+    header = "source_url,hardware,op,shape_or_bytes,n_gpus,dtype,value,unit,notes"
+    row = "u,mi355x,allreduce_aiter_2stage_tuned,98304,8,bf16,6.8,us,"
+    file.write_text("\n".join([header, row + "after PR", row + "size is approximate"]))
+    rows = tables.read_instinct_csv(file)
+    assert sorted(rows["implementation"]) == ["atom", "vllm"]
+
+
 def test_bus_bandwidth_stands_in_for_a_missing_time(shared):
     rows = tables.read_all_reduce_csv(shared / "measured" / "allreduce_dev.csv")
     large = rows.filter(pl.col("hardware") == "h200_sxm", pl.col("n_gpus") == 4, pl.col("bytes") == 2**33)
