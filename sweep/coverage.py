@@ -54,9 +54,14 @@ def _point(tokens: Any, share: Any, file: Path) -> tuple[float, float]:
 
 
 def _at(tokens: float, curve: list[tuple[float, float]]) -> float:
-    if tokens <= curve[0][0]:
+    known = dict(curve)
+    if tokens in known:
+        return known[tokens]
+    if tokens < curve[0][0]:
         return curve[0][1]
     for (left, low), (right, high) in itertools.pairwise(curve):
-        if tokens <= right:
-            return low + (high - low) * math.log(tokens / left) / math.log(right / left)
+        if tokens < right:
+            between = low + (high - low) * math.log(tokens / left) / math.log(right / left)
+            # Rounding takes a tiny share to zero or below
+            return min(max(between, min(low, high)), max(low, high))
     return curve[-1][1]

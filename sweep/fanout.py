@@ -26,6 +26,7 @@ from sweep.errors import UserError
 from sweep.fidelity import coefficients_of
 from sweep.files import TEMPORARY, write_atomic
 from sweep.frontier import COST, FRONTIERS, Points, pareto
+from sweep.parquet_file import read_parquet
 from sweep.parts import DIGEST_LENGTH, digest, parquet_bytes
 from sweep.progress import progress
 from sweep.run import FRONTIER, Run, reopen
@@ -80,7 +81,7 @@ def fan_out(
         raise UserError(
             f"has no {FRONTIER}: servesweep resume {run.folder}", field="results", value=run.folder
         )
-    rows = with_neighbours(run.grid, chosen(pl.read_parquet(file), top, scenario_columns(run.grid)))
+    rows = with_neighbours(run.grid, chosen(read_parquet(file), top, scenario_columns(run.grid)))
     closed = run.job.evaluator.frame_of(rows).filter(pl.col("feasible") & pl.col(COST).is_not_null())
     shape = _shape(run)
     simulated = functools.partial(simulate_row, shape=shape) if simulate is None else simulate

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from sweep.files import write_atomic
+from sweep.parquet_file import read_parquet
 from sweep.plots import pareto_png
 from sweep.run import FRONTIER, reopen
 from sweep.tables import best_deployments, cell, head
@@ -21,7 +22,7 @@ def main(arguments: list[str]) -> int:
     """Rewrite README.md and docs/pareto.png under the working directory."""
     folder = Path(arguments[0])
     grid = reopen(folder).grid
-    frame = pl.read_parquet(folder / FRONTIER).filter(pl.col("model").cast(pl.String).is_in(MODELS))
+    frame = read_parquet(folder / FRONTIER).filter(pl.col("model").cast(pl.String).is_in(MODELS))
     readme = Path("README.md")
     text = readme.read_text(encoding="utf-8")
     before, after = text.split(START)[0], text.split(END)[1]

@@ -10,6 +10,7 @@ import polars as pl
 from sweep.errors import UserError, nearest, printable
 from sweep.files import replaced
 from sweep.muted import muted_stderr
+from sweep.parquet_file import read_parquet
 
 SUFFIXES = (".csv", ".parquet", ".jsonl", ".ndjson")
 MAX_BYTES = 8 * 1024**3
@@ -24,13 +25,13 @@ def read_table(path: Path) -> pl.DataFrame:
         raise UserError("is a folder" if path.is_dir() else "no such file", file=str(path))
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"larger than {MAX_BYTES // 1024**3} GiB", file=str(path))
+    if suffix == ".parquet":
+        return read_parquet(path)
     try:
         with muted_stderr():
             if suffix == ".csv":
                 found = pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"])
                 return _distinct(found, path)
-            if suffix == ".parquet":
-                return pl.read_parquet(path)
             return pl.read_ndjson(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from sweep.errors import UserError
+from sweep.parquet_file import ParquetDecoder
 
 SYSTEMS = {
     "a100_sxm": "a100_sxm_80",
@@ -81,12 +82,13 @@ def default_source() -> Path:
 
 def read_database(data: Path) -> pl.DataFrame:
     """Every collective table below aiconfigurator-core's systems/data, duplicates merged by their median."""
-    parts = [
-        part
-        for folder, hardware in SYSTEMS.items()
-        for file in sorted((data / folder / "comm").glob("*/*/*.parquet"))
-        for part in _read_table(file, hardware)
-    ]
+    with ParquetDecoder() as decoder:
+        parts = [
+            part
+            for folder, hardware in SYSTEMS.items()
+            for file in sorted((data / folder / "comm").glob("*/*/*.parquet"))
+            for part in _read_table(file, hardware, decoder)
+        ]
     if not parts:
         raise UserError(
             "holds no collective tables (expected <gpu>/comm/<library>/<version>/*.parquet)", file=str(data)
@@ -95,11 +97,11 @@ def read_database(data: Path) -> pl.DataFrame:
     return pl.concat(parts).group_by(keys).agg(pl.col("time_us").median()).sort(keys)
 
 
-def _read_table(file: Path, hardware: str) -> list[pl.DataFrame]:
+def _read_table(file: Path, hardware: str, decoder: ParquetDecoder) -> list[pl.DataFrame]:
     implementation, version = file.parent.parent.name, file.parent.name
     named = (pl.lit(hardware).alias("hardware"), pl.lit(version).alias("version"))
     if file.name in ("nccl_perf.parquet", "custom_allreduce_perf.parquet"):
-        frame = pl.read_parquet(file)
+        frame = decoder.table(file)
         dtype = "nccl_dtype" if "nccl_dtype" in frame.columns else "allreduce_dtype"
         frame = frame.filter(pl.col(dtype).is_in(["half", "bfloat16"]))
         if "backend" in frame.columns:
@@ -117,11 +119,11 @@ def _read_table(file: Path, hardware: str) -> list[pl.DataFrame]:
             ).select(COLUMNS)
         ]
     if file.name.startswith("wideep_deepep_") and implementation == "sglang":
-        return _read_deepep(file, hardware, version)
+        return _read_deepep(file, hardware, version, decoder)
     return []
 
 
-def _read_deepep(file: Path, hardware: str, version: str) -> list[pl.DataFrame]:
+def _read_deepep(file: Path, hardware: str, version: str, decoder: ParquetDecoder) -> list[pl.DataFrame]:
     """DeepEP inside one node: bytes = tokens x distinct ranks reached x hidden x width.
 
     Of many settings of the streaming multiprocessors the fastest per shape counts.
@@ -130,7 +132,7 @@ def _read_deepep(file: Path, hardware: str, version: str) -> list[pl.DataFrame]:
     low_latency = file.name.endswith("ll_perf.parquet")
     suffix = "_ll" if low_latency else ""
     reached = n_gpus * (1 - (1 - 1 / n_gpus) ** pl.col("num_topk"))
-    frame = pl.read_parquet(file).filter(pl.col("node_num") == 1, pl.col("num_topk") >= 4)
+    frame = decoder.table(file).filter(pl.col("node_num") == 1, pl.col("num_topk") >= 4)
     parts = []
     for phase in ("dispatch", "combine"):
         width = DEEPEP_DISPATCH_WIDTH if low_latency and phase == "dispatch" else 2.0

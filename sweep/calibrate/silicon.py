@@ -17,6 +17,7 @@ import polars as pl
 
 from kernels.attention import FUSED_TOKENS
 from sweep.calibrate.samples import Floats, Samples, group_labels
+from sweep.parquet_file import ParquetDecoder
 
 SYSTEMS = {
     "a100_sxm": "a100_sxm_80",
@@ -81,8 +82,9 @@ def newest(
         key=lambda file: version_key(file.parent.name),
         reverse=True,
     )
-    for file in files:
-        yield file.parent.name, pl.read_parquet(file).with_columns(us=pl.col("latency") * 1e3)
+    with ParquetDecoder() as decoder:
+        for file in files:
+            yield file.parent.name, decoder.table(file).with_columns(us=pl.col("latency") * 1e3)
 
 
 def column(frame: pl.DataFrame, name: str) -> Floats:

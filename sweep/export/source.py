@@ -40,6 +40,7 @@ def of_results(folder: Path, row: int | None) -> Chosen:
     import polars as pl
 
     from sweep.frontier import COST
+    from sweep.parquet_file import read_parquet
     from sweep.run import FRONTIER, reopen
 
     grid = reopen(folder).grid
@@ -48,7 +49,7 @@ def of_results(folder: Path, row: int | None) -> Chosen:
     file = folder / FRONTIER
     if not file.is_file():
         raise UserError("the run is not finished; --row N picks any row", field="DIR", value=folder)
-    best = pl.read_parquet(file).filter(pl.col("cheapest_in_slo")).sort(COST, "row")
+    best = read_parquet(file).filter(pl.col("cheapest_in_slo")).sort(COST, "row")
     if best.is_empty():
         raise UserError(
             "no row with a price meets the SLO; --row N picks any row", field="export", value=folder

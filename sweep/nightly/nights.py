@@ -13,8 +13,10 @@ from typing import Any
 
 import polars as pl
 
+from sweep.errors import UserError
 from sweep.files import TEMPORARY, write_atomic
 from sweep.manifest import FILE as MANIFEST
+from sweep.parquet_file import ParquetDecoder
 from sweep.parts import digest, parquet_bytes
 
 PLAN, HOURS, HISTORY = "plan.json", "hours.parquet", "history.parquet"
@@ -98,11 +100,11 @@ def nights(folder: Path, before: date = date.max) -> tuple[dict[date, dict[str, 
     return found, notes
 
 
-def hours_of(folder: Path, night: date) -> pl.DataFrame | None:
+def hours_of(folder: Path, night: date, decoder: ParquetDecoder) -> pl.DataFrame | None:
     """The hourly table of an earlier night."""
     try:
-        return pl.read_parquet(folder / night.isoformat() / HOURS, columns=["model", "hour", "rate_per_s"])
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return decoder.table(folder / night.isoformat() / HOURS, ["model", "hour", "rate_per_s"])
+    except UserError:
         return None
 
 

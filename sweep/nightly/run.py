@@ -29,6 +29,7 @@ from sweep.nightly.shape import shape_of
 from sweep.nightly.steps import Steps, digest_of
 from sweep.nightly.traffic import Traffic, log_state, traffic_of
 from sweep.nightly.words import headline, summary_md
+from sweep.parquet_file import ParquetDecoder
 from sweep.parts import digest, parquet_bytes
 from sweep.planner.run import arguments
 
@@ -128,11 +129,12 @@ def _seen(job: Job, traffic: Traffic, earlier: Plans) -> pl.DataFrame:
     first = traffic.night - timedelta(days=job.lookback_days)
     frames = [traffic.hours.select("model", "hour", "rate_per_s")]
     recorded = []
-    for night in earlier:
-        hours = nights.hours_of(job.folder, night) if night >= first else None
-        if hours is not None:
-            frames.append(hours)
-            recorded.append(night)
+    with ParquetDecoder() as decoder:
+        for night in earlier:
+            hours = nights.hours_of(job.folder, night, decoder) if night >= first else None
+            if hours is not None:
+                frames.append(hours)
+                recorded.append(night)
     frames.append(traffic.earlier.filter(~pl.col("hour").dt.date().is_in(recorded)))
     return pl.concat(frames).rename({"model": "log_name"}).sort("log_name", "hour")
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from sweep.errors import UserError
-from sweep.muted import muted_stderr
+from sweep.parquet_file import ROWS_AT_ONCE, ParquetDecoder
 from sweep.traces import frames, rows
 from sweep.traces.batch import Batch, Builder
 from sweep.traces.clock import Clock, clock_of
@@ -32,7 +32,6 @@ BLOCK_TOKENS = 512
 """Prompt tokens per entry of `hash_ids` in Mooncake traces."""
 FEW_LINES = 64
 MAX_JSON_BYTES = 256 * 1024**2
-PARQUET_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,7 @@ class _State:
     header: list[str] = field(default_factory=list)
     delimiter: str = ","
     limit: int = 0
+    decoder: ParquetDecoder = field(default_factory=ParquetDecoder)
 
     @property
     def full(self) -> bool:
@@ -131,10 +131,11 @@ def stream(
     wanted = mapping(columns) if isinstance(columns, str) else columns
     state = _State(wanted, Report(on_bad_line), sink, limit=limit)
     files = expand(paths)
-    for path in files:
-        if state.full:
-            break
-        _read_file(path, format, state, piece_bytes)
+    with state.decoder:
+        for path in files:
+            if state.full:
+                break
+            _read_file(path, format, state, piece_bytes)
     if sink.n == 0:
         raise UserError("no requests in it" + _first_bad(state.report), file=", ".join(map(str, files[:3])))
     if state.report.n_backwards:
@@ -361,23 +362,18 @@ def _read_json(path: Path, state: _State) -> None:
 
 def _read_parquet(path: Path, state: _State) -> None:
     """A parquet file in slices of a million rows; rows count as lines."""
-    try:
-        scan = pl.scan_parquet(path)
-        with muted_stderr():
-            schema = scan.collect_schema()
-            n_rows = int(scan.select(pl.len()).collect().item())
-        state.columns = find(list(schema), state.wanted, file=str(path))
-        if state.limit:
-            n_rows = min(n_rows, state.limit - state.report.n_lines)
-        rows_of = scan.select(list(state.columns.given().values()))
-        for start in range(0, n_rows, PARQUET_ROWS):
-            with muted_stderr():
-                piece = rows_of.slice(start, min(PARQUET_ROWS, n_rows - start)).collect()
+    schema, n_rows = state.decoder.schema(path), state.decoder.height(path)
+    state.columns = find(list(schema), state.wanted, file=str(path))
+    if state.limit:
+        n_rows = min(n_rows, state.limit - state.report.n_lines)
+    wanted = list(state.columns.given().values())
+    for start in range(0, n_rows, ROWS_AT_ONCE):
+        piece = state.decoder.rows(path, wanted, start, min(ROWS_AT_ONCE, n_rows - start))
+        try:
             _parquet_slice(piece, start, str(path), state)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        # A damaged file can make the parquet decoder panic, which is no PolarsError.
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise UserError(f"cannot be read: {reason}", file=str(path)) from None
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise UserError(f"cannot be read: {reason}", file=str(path)) from None
 
 
 def _parquet_slice(frame: pl.DataFrame, start: int, file: str, state: _State) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from sweep import parquet_file
 from sweep.errors import UserError
+from sweep.parquet_file import ParquetDecoder
 
 CASES: list[Any] = [200, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
 
@@ -74,6 +77,25 @@ def damaged_text(draw: st.DrawFn, text: str) -> bytes:
     if draw(st.integers(0, 9)) == 0:
         del data[draw(st.integers(0, len(data))) :]
     return bytes(data)
+
+
+@pytest.fixture
+def one_decoder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Parquet files go through one process that is kept, so that a case takes milliseconds; one that ends is replaced."""
+    start = parquet_file._started
+    running: list[subprocess.Popen[bytes]] = []
+
+    def started() -> subprocess.Popen[bytes]:
+        if not running or running[-1].poll() is not None:
+            running.append(start())
+        return running[-1]
+
+    monkeypatch.setattr(parquet_file, "_started", started)
+    monkeypatch.setattr(ParquetDecoder, "__exit__", lambda *_: None)
+    yield
+    for process in running:
+        process.kill()
+        process.communicate()
 
 
 def fuzz(cases: int, inputs: st.SearchStrategy[Any], take: Callable[[Any], object]) -> None:

@@ -27,12 +27,9 @@ from sweep.traces.reader import read, stream
 from sweep.validation import figures, score
 from sweep.validation_runs import _measured_ms
 from tests.sweep.anchors.measured import PLACE, SGLANG, vllm_result
-from tests.sweep.fuzzing import CASES, damaged, damaged_text, fuzz
+from tests.sweep.fuzzing import CASES, damaged, damaged_text, fuzz, one_decoder
 
-PARQUET_CASES = [200]
-"""The same ones in every run: over rare damage of a parquet file (a size in it) polars ends the process, which nothing
-here can catch; some thousand random cases find such a file."""
-LONG_JSONL = pytest.param("jsonl", 10_000, marks=CASES[1].marks)
+__all__ = ["one_decoder"]
 
 
 def csv(head: str, *rows: str) -> str:
@@ -133,7 +130,8 @@ def parquet(frame: pl.DataFrame) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("cases", PARQUET_CASES)
+@pytest.mark.usefixtures("one_decoder")
+@pytest.mark.parametrize("cases", CASES)
 def test_traces_in_parquet(tmp_path: Path, cases: int) -> None:
     file = tmp_path / "t.parquet"
     whole = parquet(pl.DataFrame(MOONCAKE))
@@ -223,9 +221,9 @@ def test_tables_of_deployments_and_start_up_logs(tmp_path: Path, cases: int, tex
     fuzz(cases, damaged_text(text), take)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "cases"), [("jsonl", 200), LONG_JSONL, *(("parquet", n) for n in PARQUET_CASES)]
-)
+@pytest.mark.usefixtures("one_decoder")
+@pytest.mark.parametrize("cases", CASES)
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_tables_of_deployments_of_any_values(tmp_path: Path, suffix: str, cases: int) -> None:
     file = tmp_path / f"in.{suffix}"
     (tmp_path / "in.csv").write_text(POINTS)
@@ -389,6 +387,16 @@ def test_router_coverage(tmp_path: Path, cases: int) -> None:
         assert all(0.0 < share <= 1.0 for share in coverage_values(file).values())
 
     fuzz(cases, damaged({"coverage_vs_uniform": {"1": 0.9, "16": 0.7, "256": 0.8}}), take)
+
+
+@pytest.mark.parametrize(
+    "curve", [{"16": 0.7, "256": 1e-320}, {"3.9999999999999996": 0.5, "4": 0.7}, {"1": 5e-324, "256": 5e-324}]
+)
+def test_shares_between_two_of_a_curve_lie_between_them(tmp_path: Path, curve: dict[str, float]) -> None:
+    (tmp_path / "coverage.json").write_text(json.dumps(curve))
+    found = coverage_values(tmp_path / "coverage.json").values()
+    assert min(curve.values()) <= min(found)
+    assert max(found) <= max(curve.values())
 
 
 EXPERIMENT = {

@@ -1,7 +1,6 @@
 """Readers of traces: formats, faults told with their place, and the fast path against the careful one."""
 
 import gzip
-import io
 import json
 import time
 
@@ -406,22 +405,6 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data, packe
     path.write_bytes(gzip.compress(data) if packed else data)
     try:
         assert len(read(path, on_bad_line=policy).requests) > 0
-    except UserError as error:
-        assert "\n" not in error.message
-
-
-@settings(max_examples=100, deadline=None)
-@given(position=st.integers(0, 2000), junk=st.binary(min_size=1, max_size=8))
-def test_a_damaged_parquet_file_is_read_or_refused_in_one_line(tmp_path_factory, position, junk):
-    buffer = io.BytesIO()
-    plain_csv(50)[0].write_parquet(buffer)
-    data = bytearray(buffer.getvalue())
-    position %= len(data)
-    data[position : position + len(junk)] = junk
-    path = tmp_path_factory.mktemp("fuzz") / "t.parquet"
-    path.write_bytes(bytes(data))
-    try:
-        assert len(read(path, on_bad_line="skip", format="parquet").requests) > 0
     except UserError as error:
         assert "\n" not in error.message
 
