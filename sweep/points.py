@@ -25,6 +25,7 @@ from sweep.fidelity import base_of, coefficients_for
 from sweep.fields import by_name
 from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
+from sweep.fields.workload import ENDLESS_PROMPTS, LOADS
 from sweep.intervals import bounds_of, interval_of, is_inside, narrowed
 from sweep.records import default_records, set_values
 from sweep.results import BOUNDS
@@ -79,7 +80,7 @@ PLAIN = (
 POOL = ("tp", "pp", "attention_dp", "moe_tp", "moe_ep", "batch_size")
 
 COLUMNS = (
-    *("id", "mode", "model", "hardware", "backend", "backend_version", "client", "batch_size"),
+    *("id", "mode", "model", "hardware", "backend", "backend_version", "client", "ttft_stat", "batch_size"),
     *("precision", "dtype", "quantization", "linear_dtype", "expert_dtype", "kv_cache_dtype"),
     *PLAIN,
     *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("workers", *POOL)),
@@ -96,6 +97,9 @@ CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
 DEFAULT_CLIENT = "inferencex"
 
 MODES = ("agg", "disagg")
+TTFT_STATS = ("mean", "median")
+"""What a table's measured TTFT is. The opening burst of a closed loop, a tenth of a usual client's requests and far the slowest,
+lifts the mean and leaves the median alone: that is the mean of a loop without an end."""
 Place = tuple[str, str, str]
 """Model, accelerator and engine by catalogue name."""
 MEMORY_REASONS = (WEIGHTS_DO_NOT_FIT, KV_BELOW_ONE_REQUEST)
@@ -170,6 +174,21 @@ def _pools(row: Mapping[str, Any]) -> dict[str, object]:
     return out
 
 
+def _client(row: Mapping[str, Any]) -> dict[str, object]:
+    """What the benchmark client does, and which of its statistics is asked."""
+    client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
+    out = dict(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
+    out.update({name: row[name] for name in PLAIN if row.get(name) is not None})
+    stat = (_text(row.get("ttft_stat")) or TTFT_STATS[0]).lower()
+    if stat not in TTFT_STATS:
+        raise UserError("not a statistic", field="ttft_stat", value=stat, allowed=", ".join(TTFT_STATS))
+    if stat == "median":
+        if str(out.get("load", LOADS[0])) != LOADS[0]:
+            raise UserError("only of closed loops", field="ttft_stat", value=stat)
+        out["num_prompts"] = ENDLESS_PROMPTS
+    return out
+
+
 def _columns(group: str, fields: Mapping[str, Any]) -> dict[str, object]:
     """The fields of a catalogue entry that kernels read (short names are unique among these only)."""
     known = by_name()
@@ -204,8 +223,6 @@ def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object
     values["hardware_index"] = hardware_index(hardware.name)
     values["engine"] = ENGINE_ALIASES.get(backend, backend)
     values["engine_version"] = encode_version(_text(row.get("backend_version")))
-    client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
-    values.update(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
     amd = str(hardware.fields.get("family", "")).startswith("cdna")
     asked = _formats(row, model, amd)
     linear, experts = (asked.pop(name) for name in ("linear_dtype", "expert_dtype"))
@@ -214,7 +231,7 @@ def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object
     )
     values.update(_columns("model", loaded.model.fields))
     values.update(linear_dtype=loaded.linear_dtype, expert_dtype=loaded.expert_dtype, **asked)
-    values.update({name: row[name] for name in PLAIN if row.get(name) is not None})
+    values.update(_client(row))
     if values["hbm_gib"] == hardware.fields["hbm_marketed_gb"]:
         values["hbm_gib"] = hardware.fields["hbm_gib"]
     if log and row.get("max_model_len") is None:

@@ -18,7 +18,7 @@ POOL_COLUMNS = ("workers", "batch_size", "tp", "pp", "attention_dp", "moe_tp", "
 DEPLOYMENT = (
     *"mode model hardware backend backend_version precision linear_dtype expert_dtype kv_cache_dtype".split(),
     *"gpu_memory_utilization max_model_len max_num_batched_tokens max_num_seqs block_size".split(),
-    *"isl osl concurrency batch_size load length_range num_prompts request_rate prefix_hit_rate client".split(),
+    *"isl osl concurrency batch_size load length_range num_prompts request_rate prefix_hit_rate client ttft_stat".split(),
     *"tp pp attention_dp moe_tp moe_ep".split(),
     *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in POOL_COLUMNS),
 )

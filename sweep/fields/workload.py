@@ -9,6 +9,8 @@ _Q = "What load?"
 LOADS = ("closed_loop", "saturation", "rate", "static")
 ARRIVALS = ("poisson", "deterministic", "gamma", "pulse")
 LENGTHS = ("uniform", "lognormal", "empirical")
+ENDLESS_PROMPTS = 1e12
+"""`num_prompts` of a closed loop so long that its opening burst no longer counts."""
 
 FIELDS = (
     Field(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.reasons import OK
-from sweep.fields.workload import LOADS
+from sweep.fields.workload import ENDLESS_PROMPTS, LOADS
 from sweep.planner.candidates import Candidates
 from sweep.planner.capacity import LOWEST_SHARE, Flags, Floats, highest
 from sweep.planner.demand import Limits
@@ -23,7 +23,6 @@ ENDLESS = 1e6
 """Workers of a pool that must not bind."""
 CROWD = 1e5
 """Requests in flight that saturate any one worker."""
-MANY_PROMPTS = 1e12
 CLOSED = float(LOADS.index("closed_loop"))
 
 
@@ -104,7 +103,7 @@ def _prefill(in_flight: float) -> dict[str, Any]:
 
 
 def _split(in_flight: Floats | float) -> dict[str, Any]:
-    return {"disaggregate": 1.0, "load": CLOSED, "concurrency": in_flight, "num_prompts": MANY_PROMPTS}
+    return {"disaggregate": 1.0, "load": CLOSED, "concurrency": in_flight, "num_prompts": ENDLESS_PROMPTS}
 
 
 def _decode_capacity(
