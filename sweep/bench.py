@@ -117,7 +117,7 @@ def simulation_figures() -> dict[str, float]:
 def _loop(n_requests: int) -> tuple[int, float]:
     """(engine steps, seconds of the event loop) of `n_requests` on the benchmark's deployment, the best of three."""
     from sweep.fidelity import coefficients_for, coefficients_of
-    from sweep.points import row_values
+    from sweep.point_rows import row_values
     from sweep.records import default_records, set_values
     from sweep.simulate.deployment import deployment
     from sweep.simulate.runner import simulate

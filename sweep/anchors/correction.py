@@ -18,7 +18,7 @@ from sweep.catalog.models import resolve_model
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
 from sweep.fidelity import coefficients_for
-from sweep.points import row_values
+from sweep.point_rows import row_values
 from sweep.records import default_records, set_values
 
 Floats = npt.NDArray[np.float64]

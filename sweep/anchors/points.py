@@ -19,7 +19,7 @@ from sweep.anchors.laws import Floats
 from sweep.anchors.regime import regime_of
 from sweep.anchors.store import load
 from sweep.evaluation import Evaluated
-from sweep.points import Place
+from sweep.point_rows import Place
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sweep.catalog.hardware import hardware, resolve_hardware
 from sweep.catalog.models import resolve_model
 from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
-from sweep.points import build_records
+from sweep.point_rows import build_records
 from sweep.table_io import numbers, read_table
 
 Floats = npt.NDArray[np.float64]

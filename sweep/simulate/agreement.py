@@ -18,7 +18,7 @@ import polars as pl
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
 from sweep.fidelity import coefficients_for, coefficients_of
-from sweep.points import row_values
+from sweep.point_rows import row_values
 from sweep.records import default_records, set_values
 
 MODELS = (

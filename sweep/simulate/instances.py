@@ -16,7 +16,7 @@ from kernels.resolve import resolve
 from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.errors import UserError
 from sweep.fidelity import coefficients_for, coefficients_of
-from sweep.points import row_values
+from sweep.point_rows import row_values
 from sweep.profiles import Profile, read_profile
 from sweep.records import default_records, set_values
 from sweep.simulate.cluster import (

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweep.fidelity import coefficients_for, coefficients_of
-from sweep.points import row_values
+from sweep.point_rows import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate import world
 from sweep.simulate.deployment import deployment

@@ -39,7 +39,7 @@ from sweep.catalog.losses import scale_losses
 from sweep.catalog.models import model
 from sweep.fidelity import coefficients_for, coefficients_of
 from sweep.fields.engine import ENGINES
-from sweep.points import build_records
+from sweep.point_rows import build_records
 from tests.deployments import record_of
 
 

@@ -21,7 +21,7 @@ from sweep.cli import main
 from sweep.errors import UserError
 from sweep.evaluation import evaluate
 from sweep.fidelity import coefficients_for, coefficients_of
-from sweep.points import row_values
+from sweep.point_rows import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.command import default_cluster
 from sweep.simulate.curves import Slo, capacity, measure

@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from sweep.points import is_start_up_log, price_points
+from sweep.point_rows import is_start_up_log
+from sweep.points import price_points
 
 LOG = {
     "id": ["fits", "short", "unknown length", "marketed size"],

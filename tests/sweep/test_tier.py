@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sweep.errors import UserError
 from sweep.fidelity import coefficients_for, coefficients_of
-from sweep.points import row_values
+from sweep.point_rows import row_values
 from sweep.records import default_records, set_values
 from sweep.simulate.deployment import deployment
 from sweep.simulate.runner import simulate
