@@ -181,7 +181,7 @@ def scales(ax: Any) -> None:
         digits = range(1, 10) if high / low < 8.0 else (1, 2, 5) if high / low < 500.0 else (1,)
         axis.set_major_locator(LogLocator(subs=[float(digit) for digit in digits]))
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
 
 
 def _slo_line(ax: Any, grid: Grid, pair: Pair) -> None:

@@ -1,39 +1,23 @@
-"""Scoring the model against measured tables: which figure a table measures, its errors per slice, a parity plot."""
+"""Scoring the model against measured tables: which figure a table measures, its errors per slice."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from sweep.accelerator_style import MARKERS, styles
-from sweep.catalog.hardware import resolve_hardware
 from sweep.errors import UserError
-from sweep.files import write_atomic
-from sweep.png import png_bytes
+from sweep.parity_plot import parity_plot
 from sweep.points import PointCorrector, price_points
 from sweep.table_io import numbers, read_table
+from sweep.validation_figure import Figure
 from sweep.validation_runs import NEEDED, replayed, runs_in
 
 SLICES = ("mode", "backend", "implementation", "hardware", "gpu", "model", "statistic")
 MIB = 1024**2
-PANELS_ACROSS = 3
-FEW_POINTS, FEW_POINTS_SIZE = 150, 36
-"""Below so many points in a panel they are drawn this large (square points)."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure: its name, and columns `measured` and `predicted` beside the table's own."""
-
-    name: str
-    frame: pl.DataFrame
-    table: str = ""
-    """Name of the table or folder it comes from."""
 
 
 def figures(
@@ -156,85 +140,6 @@ def _scored(frame: pl.DataFrame, name: str, label: str) -> pl.DataFrame:
         .round(3)
         .alias("in_interval"),
     )
-
-
-def parity_plot(measured: Sequence[Figure], file: Path) -> None:
-    """Predicted against measured on log axes, one panel per figure, one colour and marker per accelerator in all of them."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.lines import Line2D
-
-    across = min(PANELS_ACROSS, len(measured))
-    down = -(-len(measured) // across)
-    canvas, panels = plt.subplots(down, across, figsize=(5.6 * across, 5.0 * down), squeeze=False)
-    frames = [_by_accelerator(figure) for figure in measured]
-    counts = pl.concat([frame.select("accelerator") for frame in frames])["accelerator"].value_counts()
-    style = styles(counts.sort("count", "accelerator", descending=[True, False])["accelerator"].to_list())
-    for panel in panels.flat[len(measured) :]:
-        panel.set_visible(False)
-    for panel, figure, frame in zip(panels.flat, measured, frames, strict=False):
-        for name, (colour, marker) in style.items():
-            group = frame.filter(pl.col("accelerator") == name)
-            if group.height:
-                panel.scatter(
-                    group["measured"],
-                    group["predicted"],
-                    s=FEW_POINTS_SIZE if frame.height < FEW_POINTS else 12,
-                    alpha=0.6,
-                    color=colour,
-                    marker=MARKERS[marker],
-                    linewidth=0,
-                    zorder=2,
-                )
-        _diagonal(panel, frame)
-        panel.set(xscale="log", yscale="log", xlabel="measured", ylabel="predicted")
-        panel.set_title(f"{figure.table}: {figure.name}" if figure.table else figure.name, fontsize=10)
-        panel.grid(alpha=0.3, which="both")
-    handles = [
-        Line2D([], [], color=colour, marker=MARKERS[marker], linestyle="", label=name)
-        for name, (colour, marker) in style.items()
-    ]
-    canvas.legend(handles=handles, loc="lower center", ncols=min(7, len(handles)), fontsize=9, frameon=False)
-    canvas.tight_layout(rect=(0, 0.02 + 0.16 / (5.0 * down) * -(-len(handles) // 7), 1, 1))
-    drawn = png_bytes(canvas, 90)
-    plt.close(canvas)
-    write_atomic(file, drawn)
-
-
-def _diagonal(panel: Any, frame: pl.DataFrame) -> None:
-    """The line of equality, and a factor of two to both sides."""
-    low, high = frame["measured"].min(), frame["measured"].max()
-    if low is None or high is None:
-        return
-    for factor, width in ((1.0, 1.2), (2.0, 0.6), (0.5, 0.6)):
-        ends = [float(low), float(high)]  # type: ignore[arg-type]
-        panel.plot(
-            ends,
-            [factor * end for end in ends],
-            color="black",
-            linewidth=width,
-            linestyle="-" if factor == 1 else ":",
-            zorder=1,
-        )
-
-
-def _by_accelerator(figure: Figure) -> pl.DataFrame:
-    """Answered rows of a figure with their accelerator's catalogue name, where it has one."""
-    column = "hardware" if "hardware" in figure.frame.columns else "gpu"
-    frame = figure.frame.filter(pl.col("predicted").is_not_null() & pl.col(column).is_not_null())
-    names = {name: _accelerator(name) for name in frame[column].unique().to_list()}
-    return frame.with_columns(
-        pl.col(column).replace_strict(names, return_dtype=pl.String).alias("accelerator")
-    )
-
-
-def _accelerator(name: str) -> str:
-    try:
-        return resolve_hardware(name).name
-    except UserError:
-        return name
 
 
 def validate(

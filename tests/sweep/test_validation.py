@@ -9,8 +9,9 @@ import pytest
 
 from sweep.anchors.points import point_anchors
 from sweep.errors import UserError
+from sweep.parity_plot import parity_plot
 from sweep.points import price_points
-from sweep.validation import figures, parity_plot, score, validate
+from sweep.validation import figures, score, validate
 from sweep.validation_page import BEGIN, END, write_page
 
 ROWS = [
