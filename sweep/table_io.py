@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -30,12 +31,18 @@ def read_table(path: Path) -> pl.DataFrame:
     try:
         with muted_stderr():
             if suffix == ".csv":
-                found = pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "None"])
-                return _distinct(found, path)
+                return _distinct(_csv(path), path)
             return pl.read_ndjson(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"cannot be read: {reason}", file=str(path)) from None
+
+
+def _csv(path: Path) -> pl.DataFrame:
+    """A CSV file, types by content; ids that are no whole numbers stay the text that they are: `1e999` is not infinity."""
+    read = functools.partial(pl.read_csv, path, infer_schema_length=None, null_values=["", "null", "None"])
+    found = read()
+    return read(schema_overrides={"id": pl.String}) if found.schema.get("id") == pl.Float64 else found
 
 
 def _distinct(frame: pl.DataFrame, path: Path) -> pl.DataFrame:

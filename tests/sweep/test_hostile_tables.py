@@ -221,6 +221,14 @@ def test_tables_of_deployments_and_start_up_logs(tmp_path: Path, cases: int, tex
     fuzz(cases, damaged_text(text), take)
 
 
+def test_an_id_that_is_no_number_is_no_figure(tmp_path: Path) -> None:
+    file = tmp_path / "in.csv"
+    file.write_text(LOG.replace("\n1,", "\n1e999,"))
+    out = price_points(read_table(file))
+    assert out["id"].to_list() == ["1e999", "2"]
+    check_answers(out)
+
+
 @pytest.mark.usefixtures("one_decoder")
 @pytest.mark.parametrize("cases", CASES)
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sweep.errors import UserError
-from sweep.table_io import read_table
+from sweep.table_io import read_table, write_table
 
 SCRIPT = """
 import resource, sys
@@ -41,3 +41,17 @@ def test_a_decoder_that_panics_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(pl, "read_csv", panic)
     with pytest.raises(UserError, match="cannot be read: slice index"):
         read_table(file)
+
+
+@pytest.mark.parametrize("name", ["1e999", "nan", "-inf", "1.50", "9" * 25])
+def test_an_id_comes_back_as_it_was_written(tmp_path, name):
+    (tmp_path / "t.csv").write_text(f"id,isl\n{name},1\n2,2\n")
+    frame = read_table(tmp_path / "t.csv")
+    assert [str(one) for one in frame["id"]] == [name, "2"]
+    write_table(frame, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == f"id,isl\n{name},1\n2,2\n"
+
+
+def test_ids_that_are_whole_numbers_stay_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("id,isl\n1,1\n,2\n")
+    assert read_table(tmp_path / "t.csv")["id"].to_list() == [1, None]
