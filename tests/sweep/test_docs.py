@@ -18,6 +18,9 @@ PLACEHOLDER = re.compile(r"\.\.\.|\b(FILE|DIR|SRC|VERB|NAME|TABLE)\b|group\.(fie
 ELSEWHERE = {
     "servesweep calibrate engine silicon_dev.csv amd_dev.csv throughput_dev.csv": "minutes, and rewrites the shipped fit",
     "servesweep grid=default 'workload.isl=range(256,7936,256)' output.report=false": "ten million rows",
+    "servesweep grid=default 'workload.isl=range(256,7681,256)' output.keep=frontier output.report=false": "the same",
+    "servesweep grid=default 'workload.isl=range(256,7681,640)'": "four million rows",
+    "servesweep grid=default 'workload.isl=range(256,7681,25)' output.keep=frontier output.report=false": "10^8 rows",
     "servesweep bench": "run for the README",
     "servesweep nightly --config-dir /etc/servesweep job=gateway": "a job of the reader's own",
 }

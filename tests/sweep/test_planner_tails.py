@@ -21,6 +21,8 @@ def test_late_first_tokens_are_as_late_as_simulated(
     record = record_of(load="rate", request_rate=rate_per_s, isl=isl)
     fitted = coefficients_for("fitted")
     closed = evaluate(record, fitted).results
-    simulated = simulate_deployment(deployment(record, coefficients_of(fitted, record)))
+    one = deployment(record, coefficients_of(fitted, record))
+    # the last percentile of a run rests on twenty requests, and runs differ by a tenth
+    simulated = [simulate_deployment(one, seed)[f"ttft_p{percentile:g}_ms"] for seed in range(4)]
     late = float(ttft_percentile(closed, np.ones(1), Limits(percentile=percentile))[0])
-    assert late == pytest.approx(simulated[f"ttft_p{percentile:g}_ms"], rel=within)
+    assert late == pytest.approx(np.mean(simulated), rel=within)
