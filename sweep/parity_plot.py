@@ -92,12 +92,11 @@ def _draw(panel: Any, figure: Figure, frame: pl.DataFrame, style: Mapping[str, t
 
 def _equal_axes(panel: Any, frame: pl.DataFrame) -> None:
     """The same range on both axes, with the line of equality and a factor of two to both sides."""
-    values = pl.concat([frame["measured"], frame["predicted"]])
-    values = values.filter(values > 0.0)
-    if values.is_empty():
+    values = frame.select(pl.col("measured", "predicted").cast(pl.Float64)).to_numpy()
+    values = values[values > 0.0]
+    if not values.size:
         return
-    low, high = (float(value) for value in (values.min(), values.max()))  # type: ignore[arg-type]
-    ends = [low / MARGIN, high * MARGIN]
+    ends = [values.min() / MARGIN, values.max() * MARGIN]
     panel.set(xlim=ends, ylim=ends)
     for factor, width in ((1.0, 1.2), (2.0, 0.8), (0.5, 0.8)):
         panel.plot(
