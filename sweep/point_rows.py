@@ -157,7 +157,7 @@ def _pools(row: Mapping[str, Any]) -> dict[str, object]:
 def _client(row: Mapping[str, Any]) -> dict[str, object]:
     """What the benchmark client does, and which of its statistics is asked."""
     client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
-    out = dict(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
+    out: dict[str, Any] = dict(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
     out.update({name: row[name] for name in PLAIN if row.get(name) is not None})
     stat = (_text(row.get("ttft_stat")) or TTFT_STATS[0]).lower()
     if stat not in TTFT_STATS:
@@ -165,6 +165,8 @@ def _client(row: Mapping[str, Any]) -> dict[str, object]:
     if stat == "median":
         if str(out.get("load", LOADS[0])) != LOADS[0]:
             raise UserError("only of closed loops", field="ttft_stat", value=stat)
+        if float(out.get("num_prompts", ENDLESS_PROMPTS)) <= 2.0 * float(out.get("concurrency", 0.0)):
+            raise UserError("half of num_prompts are the opening burst", field="ttft_stat", value=stat)
         out["num_prompts"] = ENDLESS_PROMPTS
     return out
 

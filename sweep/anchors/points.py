@@ -22,11 +22,21 @@ from sweep.evaluation import Evaluated
 from sweep.point_rows import Place
 
 
-@dataclass(frozen=True)
+@dataclass
 class PointAnchors:
     """Anchors for rows of a table (`sweep.points.PointCorrector`)."""
 
     anchors: Anchors
+    scaled: int = 0
+    """Rows that a measured point has scaled so far."""
+
+    def told(self) -> list[str]:
+        """What a person should know once rows were corrected: points that cannot be used, and that none applied."""
+        unused = self.anchors.unused
+        lines = [f"{len(unused)} points cannot be used ({unused[0]})"] if unused else []
+        if not self.scaled:
+            lines.append("no measured point is of the regime of any row: the estimates are the model's own")
+        return lines
 
     def correct(
         self, places: Sequence[Place | None], records: npt.NDArray[Any], evaluated: Evaluated
@@ -42,6 +52,7 @@ class PointAnchors:
             in_flight = results["resident"][i] if p["load"] == LOAD_RATE else p["concurrency"]
             found = self.anchors.correction(regime_of(*place[:2], p, d), p, d, np.array([in_flight]))
             if found is not None:
+                self.scaled += 1
                 factors["ttft_ms"][i], factors["tpot_ms"][i] = found.ttft[0], found.tpot[0]
                 weights["ttft_ms"][i], weights["tpot_ms"][i] = found.ttft_weight[0], found.tpot_weight[0]
         scale(

@@ -364,6 +364,7 @@ def _read_parquet(path: Path, state: _State) -> None:
     """A parquet file in slices of a million rows; rows count as lines."""
     schema, n_rows = state.decoder.schema(path), state.decoder.height(path)
     state.columns = find(list(schema), state.wanted, file=str(path))
+    _check_types(schema, state.columns, str(path))
     if state.limit:
         n_rows = min(n_rows, state.limit - state.report.n_lines)
     wanted = list(state.columns.given().values())
@@ -374,6 +375,21 @@ def _read_parquet(path: Path, state: _State) -> None:
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise UserError(f"cannot be read: {reason}", file=str(path)) from None
+
+
+def _check_types(schema: pl.Schema, columns: Columns, file: str) -> None:
+    """Raises UserError for a column whose type can hold nothing of its role."""
+    for role, name in columns.given().items():
+        type_ = schema[name]
+        if role in ("hash_ids", "input_tok_ids", "output_tok_ids"):
+            inner = type_.inner if isinstance(type_, pl.List) else type_
+            fits = inner == pl.String or (isinstance(type_, pl.List) and inner.is_numeric())
+        elif role == "model":
+            fits = not type_.is_nested() and type_ != pl.Binary
+        else:
+            fits = type_.is_numeric() or type_ == pl.String or (role == "arrival" and type_ == pl.Datetime)
+        if not fits and type_ != pl.Null:
+            raise UserError("a column of this type is not read", file=file, field=name, value=type_)
 
 
 def _parquet_slice(frame: pl.DataFrame, start: int, file: str, state: _State) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from sweep.arguments import Parser
@@ -67,4 +68,8 @@ def main(argv: list[str]) -> int:
     from sweep.anchors.points import point_anchors
 
     fidelity = arguments.fidelity or "anchored"
-    return run(arguments.source, arguments.target, fidelity, point_anchors(store, fidelity), simulated)
+    anchors = point_anchors(store, fidelity)
+    status = run(arguments.source, arguments.target, fidelity, anchors, simulated)
+    for line in anchors.told():
+        print(f"servesweep points: {store}: {line}", file=sys.stderr)
+    return status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from sweep.arguments import Parser
@@ -55,6 +56,9 @@ def main(argv: list[str]) -> int:
     scores = validate(
         arguments.tables, arguments.fidelity, arguments.plot, anchors, arguments.operator_profiles
     )
+    if anchors is not None:
+        for line in anchors.told():
+            print(f"servesweep validate: {arguments.anchor_store}: {line}", file=sys.stderr)
     for file in arguments.markdown:
         from sweep.validation_page import write_page
 

@@ -228,6 +228,25 @@ def test_a_bad_line_of_jsonl_is_told_and_the_rest_runs_on(tmp_path, line, reason
     assert trace.report.n_bad == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("input_length", [{"a": 1}]),
+        ("output_length", [True]),
+        ("output_length", [[3]]),
+        ("timestamp", [{"a": 1}]),
+        ("hash_ids", [[[1]]]),
+        ("hash_ids", [7]),
+        ("model", [["m"]]),
+    ],
+)
+def test_a_column_that_can_hold_nothing_of_its_role_is_named(tmp_path, column, values):
+    row = {"timestamp": [0], "input_length": [3], "output_length": [2], "hash_ids": [[1]], "model": ["m"]}
+    pl.DataFrame(row | {column: values}).write_parquet(tmp_path / "p.parquet")
+    with pytest.raises(UserError, match=f"p.parquet: {column}=.*: a column of this type is not read"):
+        read(tmp_path / "p.parquet")
+
+
 def test_bad_rows_of_parquet_are_told_by_their_number(tmp_path):
     frame = pl.DataFrame({"arrival_ns": [1, 2, 3], "isl": [5, None, -1], "osl": [1, 1, 1]})
     frame.write_parquet(tmp_path / "p.parquet")

@@ -121,3 +121,22 @@ def test_no_stored_value_makes_an_anchor_fail_otherwise(change: dict[str, Any]) 
     row = price_points(pl.DataFrame([ROW]), "anchored", PointAnchors(known)).row(0, named=True)
     assert math.isfinite(row["ttft_ms"])
     assert math.isfinite(row["tpot_ms"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, []),
+        ({"hardware": "L40S"}, ["no measured point is of the regime of any row"]),
+        ({"ttft_stat": "p99"}, ["1 points cannot be used", "no measured point is of the regime of any row"]),
+    ],
+    ids=["fits", "another regime", "of no use"],
+)
+def test_a_table_is_told_of_points_that_said_nothing(change: dict[str, Any], words: list[str]) -> None:
+    anchors = PointAnchors(
+        Anchors([anchor({**ROW, **change}, {"ttft_ms": 500.0, "tpot_ms": 30.0}, "a test")])
+    )
+    price_points(pl.DataFrame([ROW]), "anchored", anchors)
+    told = anchors.told()
+    assert len(told) == len(words)
+    assert all(line.startswith(word) for line, word in zip(told, words, strict=True))
