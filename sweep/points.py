@@ -17,6 +17,7 @@ from kernels.reasons import TEXT as REASONS
 from sweep.errors import UserError
 from sweep.evaluation import Evaluated, evaluate
 from sweep.fidelity import base_of, coefficients_for
+from sweep.files import check_target
 from sweep.intervals import bounds_of, interval_of, is_inside, narrowed
 from sweep.point_rows import ALIASES, COLUMNS, Place, build_records, is_start_up_log, place_of
 from sweep.results import BOUNDS
@@ -159,6 +160,7 @@ def run(
     simulated: PointSimulator | None = None,
 ) -> int:
     """The verb: exit status 0, or 2 (by `UserError`) where no row could be priced."""
+    check_target(target, "OUT")
     frame = read_table(source)
     if target.exists() and target.samefile(source):
         raise UserError("is the table that is read", file=str(target))

@@ -24,7 +24,7 @@ from sweep.evaluate import BEST_ONLY, BlockJob, Evaluator, run_blocks
 from sweep.fidelity import base_of
 from sweep.fields import by_key
 from sweep.fields.inert import inert
-from sweep.files import write_atomic
+from sweep.files import check_folder, write_atomic
 from sweep.frontier import FRONTIERS, Running, Summary, ranks
 from sweep.manifest import FILE as MANIFEST
 from sweep.manifest import manifest
@@ -141,6 +141,7 @@ def start(grid: Grid, *, searched: bool = False) -> Run:
     folder = Path(given) if given else _new_folder(grid.name, searched)
     if (folder / CONFIG).exists():
         raise UserError(f"holds a run already: servesweep resume {folder}", field="output.dir", value=given)
+    check_folder(folder, "output.dir", (PARTS,))
     run = Run(folder, grid, int(grid.settings["executor.block_rows"]), searched)
     _refuse_what_simulations_cannot(grid.settings)
     try:
@@ -156,10 +157,10 @@ def start(grid: Grid, *, searched: bool = False) -> Run:
 def _refuse_what_simulations_cannot(settings: dict[str, Any]) -> None:
     """Raises UserError, before anything is evaluated, for traffic that is not there or that candidates cannot be given."""
     if settings.get("workload.trace"):
-        from sweep.traces.source import expand
+        from sweep.traces.source import present
 
         try:
-            expand(settings["workload.trace"])
+            present(settings["workload.trace"])
         except UserError as error:
             raise UserError(error.message, field="workload.trace") from None
     if settings.get("des.top"):

@@ -22,7 +22,7 @@ from sweep.calibrate.collective_fit import Array
 from sweep.catalog.fitted_collectives import COLUMNS, LIBRARY, ROWS
 from sweep.catalog.hardware import hardware, hardware_names
 from sweep.errors import UserError
-from sweep.files import write_atomic
+from sweep.files import check_folder, write_atomic
 from sweep.paths import conf_dir
 
 TOPOLOGY_RELATIVE = {
@@ -150,6 +150,8 @@ def main(arguments: Sequence[str]) -> int:
         help="also refit without every fourth size and note the errors there",
     )
     given = parser.parse_args(arguments)
+    folder = given.out or conf_dir() / "hardware" / "fitted"
+    check_folder(folder, "--out")
     parts = [tables.read_database(given.source or tables.default_source())]
     for file, reader in (
         (given.all_reduce, tables.read_all_reduce_csv),
@@ -160,7 +162,6 @@ def main(arguments: Sequence[str]) -> int:
                 raise UserError("no such file", file=str(file))
             parts.append(reader(file))
     done = fit_all(pl.concat(parts), given.cross_validate)
-    folder = given.out or conf_dir() / "hardware" / "fitted"
     written = write_all(done, folder)
     print(report(done))
     print(f"{len(written)} files in {folder}", file=sys.stderr)

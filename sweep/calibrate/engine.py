@@ -22,7 +22,7 @@ from sweep.calibrate.nearby_fit import Surfaces, fit_sections
 from sweep.catalog.hardware import maker
 from sweep.catalog.nearby import POOLS
 from sweep.errors import UserError
-from sweep.files import write_atomic
+from sweep.files import check_target, write_atomic
 from sweep.paths import conf_dir
 from sweep.progress import progress
 
@@ -141,12 +141,15 @@ def calibrate(points: Measured) -> dict[str, Any]:
 def parser() -> argparse.ArgumentParser:
     """The verb's own command line."""
     p = Parser(
-        prog="servesweep calibrate engine", description="Fit the engine layer to measured TTFT and TPOT."
+        prog="servesweep calibrate engine",
+        example="servesweep calibrate engine measured.csv --output engines.yaml",
+        description="Fit the engine layer to measured TTFT and TPOT.",
     )
     p.add_argument(
         "tables",
         nargs="+",
         type=Path,
+        metavar="TABLE",
         help="measured tables: columns of `points`, measured_ttft_ms and measured_tpot_ms, or measured_output_tok_s_per_gpu",
     )
     p.add_argument("--output", type=Path, default=conf_dir() / "hardware" / "fitted" / "engines.yaml")
@@ -158,6 +161,7 @@ def main(arguments: Sequence[str]) -> int:
     import yaml
 
     options = parser().parse_args(list(arguments))
+    check_target(options.output, "--output")
     content = calibrate(read_measured(options.tables))
     header = (
         "# Engine layer, written by `servesweep calibrate engine`; terms: sweep/catalog/engine_layer.py.\n"

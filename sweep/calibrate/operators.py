@@ -22,7 +22,7 @@ from sweep.catalog.fitted import COLUMNS, OPERATORS, lineage, operator_class
 from sweep.catalog.hardware import hardware
 from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
-from sweep.files import write_atomic
+from sweep.files import check_folder, write_atomic
 from sweep.paths import conf_dir
 from sweep.records import default_records, set_values
 
@@ -136,6 +136,7 @@ def main(arguments: Sequence[str]) -> int:
     """`servesweep calibrate operators SRC ...`: returns the exit status."""
     parser = Parser(
         prog="servesweep calibrate operators",
+        example="servesweep calibrate operators profiles/ --out fitted",
         description="Fit the coefficients of operators to measured tables. Where sources overlap, the first counts.",
     )
     parser.add_argument(
@@ -148,6 +149,7 @@ def main(arguments: Sequence[str]) -> int:
         help="folder of the files (conf's own)",
     )
     options = parser.parse_args(list(arguments))
+    check_folder(options.out, "--out")
     for source in options.source:
         if not source.exists():
             raise UserError("is not there", field="SRC", value=str(source))

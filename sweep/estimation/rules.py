@@ -51,9 +51,9 @@ def deployment(givens: Iterable[Given], notes: Iterable[str] = ()) -> Deployment
     _refuse_pools_without_disaggregation(values, by_hand)
     _refuse_absent_anchors(values, by_hand)
     if "workload.trace" in values:
-        from sweep.traces.source import expand
+        from sweep.traces.source import present
 
-        expand(values["workload.trace"])
+        present(values["workload.trace"])
     settings = {k: v for k, v in values.items() if field_by_key()[k].scope == "run"}
     deployed = {k: v for k, v in values.items() if k not in settings}
     return Deployment(model, hardware, deployed, by_hand, tuple(notes), simulate, settings)

@@ -83,9 +83,10 @@ def _number(field: Field, value: Any) -> float | int:
     below = field.low is not None and (number <= field.low if field.low_open else number < field.low)
     if below or (field.high is not None and number > field.high):
         raise _wrong(field, value, "is out of range")
-    beyond = field.high is None and abs(number) > LARGEST[field.kind]
-    if beyond or 0.0 < abs(number) < SMALLEST:
-        raise _wrong(field, value, "is beyond any sense")
+    if field.high is None and abs(number) > LARGEST[field.kind]:
+        raise _wrong(field, value, f"is beyond any sense: at most {LARGEST[field.kind]:,.0f}")
+    if 0.0 < abs(number) < SMALLEST:
+        raise _wrong(field, value, f"is beyond any sense: 0, or at least {SMALLEST:g}")
     return int(number) if field.kind == "int" else number
 
 

@@ -15,14 +15,17 @@ import polars as pl
 
 from sweep import __version__
 from sweep.errors import EXIT_FAULT, UserError
+from sweep.files import check_folder
 from sweep.nightly import nights
 from sweep.nightly.compare import EXIT_UNCHANGED, compared, exit_status
 from sweep.nightly.days import yesterday
+from sweep.nightly.events import FILE as LOG
 from sweep.nightly.events import Events
 from sweep.nightly.forecast import Forecast, days_by_hour, forecast
 from sweep.nightly.job import Job, job_of
 from sweep.nightly.limits import TimeUp, limited
-from sweep.nightly.lock import locked
+from sweep.nightly.lock import FILE as LOCK
+from sweep.nightly.lock import GUARD, locked
 from sweep.nightly.outputs import Night, files_of_night
 from sweep.nightly.plan import NOT_PLANNED, model_plan
 from sweep.nightly.shape import shape_of
@@ -60,6 +63,8 @@ def main(argv: Sequence[str]) -> int:
 def run(job: Job) -> tuple[dict[str, Any], Path]:
     """Do the job's night, or find it done. Returns its plan.json and its folder. Raises UserError."""
     with _writing_to(job.folder):
+        if not (job.folder / LOG).is_file():  # every run of a job leaves it
+            check_folder(job.folder, "job.folder", (LOCK, GUARD))
         job.folder.mkdir(parents=True, exist_ok=True)
         with locked(job.folder) as taken_over:
             events = Events(job.folder)

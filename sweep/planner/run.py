@@ -15,7 +15,7 @@ import polars as pl
 
 from sweep.compilation import announced
 from sweep.errors import UserError
-from sweep.files import write_atomic
+from sweep.files import check_folder, write_atomic
 from sweep.parts import parquet_bytes
 from sweep.planner.answer import Answer, answered, curve_frame, deployments_frame, order, plan_row
 from sweep.planner.insights import Insights, insights
@@ -24,6 +24,9 @@ from sweep.planner.question import Question, question
 from sweep.planner.text import answer_lines, insight_lines, print_plans, question_lines
 from sweep.planner.tornado import tornado_png
 from sweep.planner.verify import Verified, verified
+
+FILES = ("plans.parquet", "deployments.parquet", "curve.parquet", "tornado.png", "report.html", "plan.json")
+"""What a results directory of a plan holds; another plan may take its place."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ def main(argv: Sequence[str]) -> int:
     asked = question(overrides, config_dirs)
     if asked.setting("replicas") is not None:
         return _tell_sustained(asked, as_json)
+    if asked.grid.settings["output.dir"]:
+        check_folder(Path(asked.grid.settings["output.dir"]), "output.dir", FILES)
     done = planned(asked)
     folder = write(done)
     if as_json:

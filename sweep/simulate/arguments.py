@@ -39,7 +39,7 @@ def _number(field: Field, seed: Seed) -> Any:
         below = low is not None and (value < low or (field.low_open and value == low))
         if value != value or below or (high is not None and value > high) or abs(value) > 2**62:
             bounds = f"{'above' if field.low_open else 'at least'} {low:g}" if low is not None else "a number"
-            bounds += f", at most {high:g}" if high is not None else ""
+            bounds += f", at most {2**62 if high is None else high:g}"
             raise UserError("out of range", field=seed.flag, value=text, allowed=bounds)
         return value
 

@@ -29,6 +29,7 @@ from kernels.des_layout import (
     ROUTE_RR,
 )
 from sweep.errors import EXIT_NO_ANSWER, UserError
+from sweep.files import check_target, is_device
 from sweep.paths import conf_dir
 from sweep.simulate import outputs, power, tier
 from sweep.simulate.cluster import ClusterConfig, read_cluster
@@ -56,6 +57,8 @@ EXPERTS = {"BALANCED": EXPERTS_BALANCED, "RR": EXPERTS_RR, "RAND": EXPERTS_RAND}
 NS_PER_US, NS_PER_MS = 1e3, 1e6
 MOST_RECORDED_TOKENS = 200_000_000
 MOST_LOGGED_STEPS = 5_000_000
+RUN_ID = "{run_id}"
+"""Stands for the run's name in the paths of outputs."""
 
 
 def default_cluster() -> Path:
@@ -258,23 +261,30 @@ def warn_partial_power(cluster: ClusterConfig) -> None:
         )
 
 
-def refuse_folders(options: argparse.Namespace, run_id: str) -> None:
-    """Raises UserError, before anything is simulated, where a folder stands in the place of a file to write."""
+def refuse_targets(options: argparse.Namespace, run_id: str) -> None:
+    """Raises UserError, before anything is simulated, where a file cannot be written, or two outputs are one file."""
+    taken: dict[Path, str] = {}
     for name in ("output", "parquet", "summary", "steps", "chrome_trace", "plot"):
-        asked = getattr(options, name)
-        if asked is not None and named(asked, run_id).is_dir():
-            raise UserError("is a folder", field=f"--{name.replace('_', '-')}", value=asked)
+        asked, option = getattr(options, name), f"--{name.replace('_', '-')}"
+        if asked is None:
+            continue
+        target = named(asked, run_id)
+        if RUN_ID in str(asked.parent) and not target.parent.exists():  # a run makes the folder of its name
+            target = next(folder for folder in asked.parents if RUN_ID not in str(folder)) / run_id
+        check_target(target, option)
+        if not is_device(asked) and (other := taken.setdefault(asked.resolve(), option)) != option:
+            raise UserError(f"is the file of {other} too", field=option, value=asked)
 
 
 def named(path: Path, run_id: str) -> Path:
     """An output's path with the run's name in it."""
-    return Path(str(path).replace("{run_id}", run_id))
+    return Path(str(path).replace(RUN_ID, run_id))
 
 
 def run(options: argparse.Namespace) -> int:
     """Simulate as the command line says. Raises UserError for what a person got wrong."""
     run_id = options.run_id or f"run_{int(time.time() * 1e6)}_{os.getpid()}"
-    refuse_folders(options, run_id)
+    refuse_targets(options, run_id)
     cluster = read_cluster(options.cluster_config or default_cluster())
     if options.network_backend == "ns3":
         from sweep.simulate.network import with_simulated_links

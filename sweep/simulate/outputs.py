@@ -34,7 +34,7 @@ CSV_COLUMNS = (
 def write_atomically(path: Path, write: Any, mode: str = "w") -> None:
     """Write through a temporary name beside `path`, synchronised, then renamed: a reader sees all or nothing."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)  # kept inputs, and a run's own folder
         with replaced(path, mode) as stream:
             write(stream)
     except OSError as error:

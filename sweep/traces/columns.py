@@ -99,7 +99,7 @@ def find(names: Sequence[str], wanted: Columns, *, file: str, required: Sequence
             found[role] = match
         elif role in required:
             raise UserError(
-                f"no column for {role}; name it with columns={role}=NAME",
+                f"no column for {role}; name it: {role}=NAME in --columns (or workload.columns, job.columns)",
                 file=file,
                 allowed=", ".join(names[:20]),
             )

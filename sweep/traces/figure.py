@@ -34,7 +34,7 @@ def draw(path: Path, title: str, requests: Requests, summary: Summary, synthetic
         axis.grid(True, color="#e4e4e4", linewidth=0.6)
         axis.spines[["top", "right"]].set_visible(False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)  # results/, where no name is given
         write_atomic(path, png_bytes(figure))
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from None

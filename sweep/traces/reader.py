@@ -145,7 +145,7 @@ def stream(
     clock = state.clock or Clock(1)
     if clock.guessed:
         state.report.note(
-            f"times in {state.columns.arrival} read as milliseconds; say columns=arrival={state.columns.arrival}:s otherwise"
+            f"times in {state.columns.arrival} read as milliseconds; say arrival={state.columns.arrival}:s in --columns (or workload.columns, job.columns) otherwise"
         )
     return Source(state.report, tuple(map(str, files)), state.columns, clock)
 

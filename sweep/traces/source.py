@@ -68,6 +68,13 @@ def expand(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def present(paths: str | Path | Sequence[str | Path]) -> None:
+    """Raises UserError, before anything is computed, where `expand` finds no file or none with anything in it."""
+    files = expand(paths)
+    if not any(file.stat().st_size for file in files):
+        raise UserError("is empty", file=str(files[0]))
+
+
 def _age(path: Path) -> tuple[str, int, str]:
     """Rotation puts log.2 before log.1 before log; other names sort alphabetically."""
     rotated = re.fullmatch(r"(.*?)\.(\d{1,4})(\.gz)?", str(path))

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from sweep.arguments import Parser
 from sweep.errors import UserError
+from sweep.files import check_target
 
 
 def main(argv: Sequence[str]) -> int:
     """Price a table of collectives; returns the exit status."""
     parser = Parser(
         prog="servesweep collectives",
+        example="servesweep collectives sizes.csv times.csv",
         description="Times of all-reduce, all-gather, reduce-scatter, all-to-all, p2p and expert dispatch and combine. "
         "Columns in: id, hardware, n_gpus, n_nodes, implementation (nccl, vllm, sglang, trtllm, atom), nvls (auto, on, "
         "off), primitive (all_reduce), algorithm (auto), bytes. Columns out: id, status, reason, time_us, busbw_gbps, "
@@ -30,6 +32,7 @@ def main(argv: Sequence[str]) -> int:
     )
     arguments = parser.parse_args(argv)
 
+    check_target(arguments.table_out, "OUT")
     from sweep.collectives import COLUMNS, price_collectives
     from sweep.table_io import read_table, remarks, write_table
 

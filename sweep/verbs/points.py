@@ -16,6 +16,7 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own command line."""
     p = Parser(
         prog="servesweep points",
+        example="servesweep points points.csv estimates.csv",
         description="A table of deployments in, a table of estimates out (csv, parquet or jsonl by suffix).",
     )
     p.add_argument(

@@ -19,7 +19,9 @@ def main(argv: Sequence[str]) -> int:
         print(HELP, end="")
         return 0
     if len(argv) != 1:
-        raise UserError("takes one results directory")
+        raise UserError(
+            "which results directory? servesweep resume DIR" if not argv else "takes one results directory"
+        )
     from sweep.run import carry_out, reopen
 
     run = reopen(Path(argv[0]))

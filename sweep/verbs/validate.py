@@ -7,11 +7,17 @@ import sys
 from pathlib import Path
 
 from sweep.arguments import Parser
+from sweep.errors import UserError
+from sweep.files import check_target
 
 
 def parser() -> argparse.ArgumentParser:
     """The verb's own command line."""
-    p = Parser(prog="servesweep validate", description="Score the model against measured tables, per slice.")
+    p = Parser(
+        prog="servesweep validate",
+        example="servesweep validate measured.csv",
+        description="Score the model against measured tables, per slice.",
+    )
     p.add_argument(
         "tables",
         nargs="+",
@@ -48,6 +54,15 @@ def main(argv: list[str]) -> int:
     from sweep.validation import validate
 
     check_png(arguments.plot)
+    for option, files in (("--plot", [arguments.plot]), ("--markdown", arguments.markdown)):
+        for file in files:
+            check_target(file, option)
+    if arguments.operator_profiles is not None and not any(map(Path.is_dir, arguments.tables)):
+        raise UserError(
+            "prices replayed runs, and no folder of runs is given",
+            field="--operator-profiles",
+            value=arguments.operator_profiles,
+        )
     anchors = None
     if arguments.anchor_store is not None:
         from sweep.anchors.points import point_anchors

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweep.arguments import Parser
 from sweep.errors import UserError, nearest
-from sweep.files import write_atomic
+from sweep.files import check_target, write_atomic
 
 if TYPE_CHECKING:
     from sweep.traces.fit import Fit
@@ -25,10 +25,14 @@ MOST_HOURS = 48
 def _parser() -> Parser:
     parser = Parser(
         prog="servesweep workload",
+        example="servesweep workload trace.csv",
         description="What a trace contains (rates, lengths, burstiness, prefix reuse), and a synthetic workload fitted to it.",
     )
     parser.add_argument(
-        "file", nargs="+", help="CSV, JSONL, JSON or parquet, plain or gzipped; folders and globs too"
+        "file",
+        nargs="+",
+        metavar="FILE",
+        help="CSV, JSONL, JSON or parquet, plain or gzipped; folders and globs too",
     )
     parser.add_argument(
         "--columns", default="", metavar="MAP", help="arrival=NAME[:ns|us|ms|s],isl=NAME,osl=NAME,..."
@@ -70,6 +74,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.plot and arguments.no_plot:
         raise UserError("contradicts --no-plot", field="--plot", value=arguments.plot)
     check_png(arguments.plot)
+    check_target(arguments.plot, "--plot")
+    check_target(arguments.fit, "--fit")
     trace = read(
         arguments.file,
         columns=arguments.columns,
@@ -254,7 +260,6 @@ def _write_fit(path: Path, fitted: Fit, trace: Trace, found: Summary) -> None:
         f"# Put it into DIR/workload/ and run: servesweep --config-dir DIR workload={path.stem}\n"
     )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, (head + yaml.safe_dump(keys, sort_keys=False)).encode())
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=str(path)) from None

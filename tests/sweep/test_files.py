@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from sweep.cli import main
 from sweep.errors import UserError
-from sweep.files import replaced, write_atomic
+from sweep.files import TEMPORARY, check_folder, replaced, write_atomic
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = "id,model,hardware,backend,tp,isl,osl,concurrency,measured_ttft_ms,measured_tpot_ms\n"
@@ -62,7 +63,7 @@ def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
         (ROW.replace("8.5", "abc"), [], "measured_tpot_ms=abc"),
         (ROW.replace("90,8.5", "-90,-5"), [], "no row has a value above 0"),
         (ROW, ["--plot", "folder"], "is a folder"),
-        (ROW, ["--plot", "nowhere/x.png"], "nowhere/x.png: No such"),
+        (ROW, ["--plot", "nowhere/x.png"], "--plot=nowhere/x.png: no such folder: nowhere"),
         (ROW, ["--plot", "x.xyz"], "unknown kind of picture; allowed: .png"),
         (ROW, ["--markdown", "nowhere/x.md"], "nowhere"),
         (ROW, ["--markdown", "/dev/full/x.md"], "/dev/full"),
@@ -114,6 +115,90 @@ def test_a_simulation_into_a_folder_is_refused_before_it_runs(
     assert main(["simulate", "--output", str(tmp_path)]) == 2
     assert "--output" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+POINTS = "id,model,hardware,tp,isl,osl,concurrency\n1,llama_3_1_8b,H100,1,1024,256,64\n"
+COLLECTIVES = "id,hardware,n_gpus,bytes\n1,h100_sxm,8,1048576\n"
+REQUESTS = "timestamp,input_tokens,output_tokens\n0,100,10\n500,100,10\n"
+INTO_NOWHERE = {
+    "points": ["points", "points.csv", "nowhere/out.csv"],
+    "collectives": ["collectives", "collectives.csv", "nowhere/out.csv"],
+    "fit": ["workload", "requests.csv", "--fit", "nowhere/mine.yaml"],
+    "figure": ["workload", "requests.csv", "--plot", "nowhere/x.png"],
+    "csv": ["simulate", "--output", "nowhere/out.csv"],
+    "trace": ["simulate", "--chrome-trace", "nowhere/trace.json"],
+    "run": ["simulate", "--output", "nowhere/{run_id}/out.csv"],
+    "engines": ["calibrate", "engine", "points.csv", "--output", "nowhere/engines.yaml"],
+}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Small tables in an empty working directory; their names."""
+    monkeypatch.chdir(tmp_path)
+    tables = {"points": POINTS, "collectives": COLLECTIVES, "requests": REQUESTS}
+    for name, text in tables.items():
+        Path(f"{name}.csv").write_text(text)
+    return sorted(f"{name}.csv" for name in tables)
+
+
+@pytest.mark.parametrize("what", INTO_NOWHERE)
+def test_a_file_into_a_folder_that_is_not_there_is_refused_before_anything_is_computed(
+    what: str, inputs: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readers = (("sweep.points", "read_table"), ("sweep.table_io", "read_table"), ("sweep.traces", "read"))
+    for module, reader in (*readers, ("sweep.simulate.command", "read_cluster")):
+        early = lambda *_, **__: pytest.fail("something was read before the refusal")  # noqa: E731
+        monkeypatch.setattr(importlib.import_module(module), reader, early)
+    assert main(INTO_NOWHERE[what]) == 2
+    told = capsys.readouterr()
+    assert "no such folder: nowhere" in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert sorted(path.name for path in Path().iterdir()) == inputs
+
+
+def test_two_outputs_into_one_file_are_refused(inputs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--output", "x.csv", "--steps", "./x.csv"]) == 2
+    assert "--steps=x.csv: is the file of --output too" in capsys.readouterr().err
+    assert sorted(path.name for path in Path().iterdir()) == inputs
+
+
+FILLS = {
+    "sweep": ["sweep", "model=llama_3_1_8b", "hardware=h100_sxm", "output.dir=taken"],
+    "plan": ["plan", "model=llama_3_1_8b", "hardware=h100_sxm", "parallelism=tp1", "output.dir=taken"],
+    "nightly": ["nightly", "job=demo", "job.folder=taken"],
+}
+
+
+@pytest.mark.parametrize("what", FILLS)
+def test_a_folder_that_holds_something_else_is_left_alone(
+    what: str, inputs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("taken").mkdir()
+    Path("taken/thesis.tex").write_text("do not touch")
+    assert main(FILLS[what]) == 2
+    told = capsys.readouterr().err
+    assert "=taken: holds something else (thesis.tex); allowed: a new or an empty folder" in told
+    assert told.count("\n") == 1
+    assert [path.name for path in Path("taken").iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("what", FILLS)
+def test_a_file_in_the_place_of_a_folder_is_refused(
+    what: str, inputs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("taken").write_text("a file")
+    assert main(FILLS[what]) == 2
+    told = capsys.readouterr().err
+    assert "=taken: taken is not a folder" in told
+    assert told.count("\n") == 1
+
+
+def test_a_folder_of_temporary_leftovers_is_empty(tmp_path: Path) -> None:
+    (tmp_path / f"{TEMPORARY}abc-part-0").touch()
+    check_folder(tmp_path, "output.dir", ())
+    check_folder(tmp_path / "new" / "newer", "output.dir", ())
+    assert [path.name for path in tmp_path.iterdir()] == [f"{TEMPORARY}abc-part-0"]
 
 
 WRITERS = {"write_bytes", "write_parquet", "write_csv", "write_ndjson", "savefig", "sink_parquet", "sink_csv"}

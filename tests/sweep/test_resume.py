@@ -166,5 +166,5 @@ def test_a_configuration_with_anything_changed_is_read_or_refused(
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="file is not a folder"):
         a_run(tmp_path / "file" / "run")

@@ -76,6 +76,7 @@ def test_mistakes_are_one_line_and_status_2(trace, capsys, arguments, message):
 
 
 def test_the_written_fit_is_a_workload_that_hydra_composes_into_the_same_traffic(trace, capsys):
+    Path("conf/workload").mkdir(parents=True)
     assert main(["workload", str(trace), "--fit", "conf/workload/mine.yaml", "--no-plot"]) == 0
     grid = compose_grid(["workload=mine"], config_dirs=[Path("conf")])
     assert grid.n_rows == 1
