@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from sweep.axes import Grid
 from sweep.compose import Composition, first_line, grid_of, preset_axes
 from sweep.errors import UserError
+from sweep.hydra_folder import BoundedFolder
 from sweep.overrides import Setting, config_groups, parse
 from sweep.paths import conf_dir
 from sweep.schema import RUN_GROUPS, root_schema
@@ -58,6 +59,7 @@ def register() -> None:
     package.servesweep = sys.modules[alias] = sys.modules[__name__]  # type: ignore[attr-defined]
     GridSweeper.__module__ = alias
     Plugins.instance().register(GridSweeper)
+    Plugins.instance().register(BoundedFolder)
     store = ConfigStore.instance()
     store.store(name="schema", node=root_schema())
     store.store(
@@ -72,7 +74,7 @@ def compose_grid(overrides: Sequence[str], *, config_dirs: Sequence[Path] = ()) 
     for folder in config_dirs:
         if not folder.is_dir():
             raise UserError("is not a folder", field="--config-dir", value=folder)
-        search_path.prepend("command-line", f"file://{folder.resolve()}")
+        search_path.prepend("command-line", f"{BoundedFolder.scheme()}://{folder.resolve()}")
     GlobalHydra.instance().clear()
     hydra = Hydra.create_main_hydra2("servesweep", search_path)
     try:

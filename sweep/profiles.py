@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import yaml
 from numpy.typing import NDArray
 
 from kernels.tables import LINEAR_NAMES, SEQUENCE_NAMES
 from sweep.bounded import read_text
+from sweep.bounded_yaml import parse_yaml
 from sweep.errors import UserError, nearest
 from sweep.table_io import read_table
 
@@ -133,10 +133,7 @@ def _moe(path: Path) -> dict[int, Curve]:
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    try:
-        meta = yaml.safe_load(read_text(path, MAX_META_BYTES))
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise UserError(f"cannot read {path.name}: {error}", file=str(path)) from error
+    meta = parse_yaml(read_text(path, MAX_META_BYTES), str(path))
     if not isinstance(meta, dict):
         raise UserError("meta.yaml is not a mapping", file=str(path))
     return meta

@@ -9,6 +9,7 @@ import yaml
 
 from sweep import __version__
 from sweep.axes import Axis, Grid, Label
+from sweep.bounded_yaml import parse_yaml
 from sweep.errors import UserError
 from sweep.fields import by_name, encode, record_dtype
 from sweep.fields.check import checked
@@ -38,7 +39,7 @@ def dumped(grid: Grid, extra: dict[str, Any]) -> bytes:
 def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
     """The grid of a `config.yaml`, and the whole document."""
     try:
-        document = yaml.safe_load(content)
+        document = parse_yaml(content.decode(), file)
         if document["servesweep"] != __version__:
             raise UserError(
                 f"was made by servesweep {document['servesweep']}, this is {__version__}", file=file
@@ -55,7 +56,7 @@ def loaded(content: bytes, file: str) -> tuple[Grid, dict[str, Any]]:
         sizes = {len(label.values) for axis in grid.axes for label in axis.labels} - set(grid.radices)
         if sizes or not grid.axes or int(document["block_rows"]) < 1:
             raise ValueError("axes and labels of different lengths, or no rows")
-    except (yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"is not the configuration of a run: {type(error).__name__} {error}", file=file
         ) from None

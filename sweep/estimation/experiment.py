@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sweep.bounded import read_text
+from sweep.bounded_yaml import parse_yaml
 from sweep.errors import UserError
 from sweep.estimation.given import CONFIG_NAMES, Given, flags, from_flag, from_name
 
@@ -57,12 +56,7 @@ def load(file: str | Path, environment: Mapping[str, str]) -> dict[str, Any]:
     path = Path(file)
     text = read_text(path, MAX_BYTES)
     text = VARIABLE.sub(lambda m: environment.get(m[1]) or m[2] or "null", text)
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else None
-        raise UserError("is not YAML", file=str(file), line=line) from None
+    content = parse_yaml(text, str(file))
     if not isinstance(content, dict):
         raise UserError("holds no mapping", file=str(file))
     return content
