@@ -23,7 +23,7 @@ from sweep.errors import UserError
 from sweep.evaluate import BEST_ONLY, BlockJob, Evaluator, run_blocks
 from sweep.fidelity import base_of
 from sweep.fields import by_key
-from sweep.fields.inert import inert
+from sweep.fields.inert import inert, notes
 from sweep.files import check_folder, write_atomic
 from sweep.frontier import FRONTIERS, Running, Summary, ranks
 from sweep.manifest import FILE as MANIFEST
@@ -59,8 +59,10 @@ class Run:
 
     @cached_property
     def inert(self) -> dict[str, str]:
-        """Inputs that can change no result of this grid, and what they would need."""
-        return inert(self.grid.possible(), by_key(), read=self.simulated)
+        """Inputs that can change no result of this grid, and what they would need; of run settings those given."""
+        keys = dict.fromkeys([*by_key(), *self.grid.given])
+        verb = "search" if self.searched else "sweep"
+        return inert(self.grid.possible(), keys, verb=verb, read=self.simulated)
 
     @cached_property
     def simulated(self) -> tuple[str, ...]:
@@ -244,9 +246,8 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
         print_best(frame, run.grid)
     else:
         print(told_instead(frame, run.grid, summary.reasons), file=sys.stderr)
-    for key in run.grid.given:
-        if needs := run.inert.get(key):
-            print(f"note: {key} changes nothing here: it needs {needs}", file=sys.stderr)
+    for line in notes({key: run.inert[key] for key in run.grid.given if key in run.inert}):
+        print(f"note: {line}", file=sys.stderr)
     if run.job.evaluator.anchors is not None:
         print(run.job.evaluator.anchors.told, file=sys.stderr)
     print(_counted(run, summary, figures), file=sys.stderr)

@@ -104,8 +104,7 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
     anchoring, said = _anchored(asked, model.name, hardware.name, fidelity, record, evaluated)
     names = evaluated.results.dtype.names or ()
     engine = str(asked.values.get("engine.engine", by_key()["engine.engine"].default))
-    keys = [key for key in asked.by_hand if key in by_key()]
-    changed = any(key.startswith(CHANGED) for key in keys)
+    changed = any(key in by_key() and key.startswith(CHANGED) for key in asked.by_hand)
     pooled = bool(record["disaggregate"][0] > 0.0)
     inside = bool(is_inside(evaluated.results["doublings_from_measured"][0]))
     found = interval_of("" if changed else model.name, hardware.name, engine, fidelity, pooled, inside)
@@ -121,7 +120,7 @@ def estimate(asked: Deployment, fidelity: str | None = None) -> Estimate:
         results={name: float(evaluated.results[name][0]) for name in names},
         memory=account(pool_record(record, "decode")),
         prefill_memory=account(pool_record(record, "prefill")) if record["disaggregate"][0] else None,
-        inert=inert(of_record(record[0]), keys, read=DES if asked.simulate else ()),
+        inert=inert(of_record(record[0]), asked.by_hand, verb="estimate", read=DES if asked.simulate else ()),
         by_hand=dict(asked.by_hand),
         notes=(*asked.notes, *model.notes, *looked_up, *said),
         price_notes=tuple(notes),

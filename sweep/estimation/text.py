@@ -11,6 +11,7 @@ from rich.table import Table
 from kernels.reasons import KV_BELOW_ONE_REQUEST, TEXT, WEIGHTS_DO_NOT_FIT
 from sweep.catalog.engine_layer import FAR, NEAR, RELATED
 from sweep.estimation.price import Estimate
+from sweep.fields.inert import notes
 from sweep.fields.workload import LOADS
 from sweep.memory import MemoryAccount
 from sweep.results import LOWER_BOUND
@@ -402,8 +403,4 @@ def _memory_object(memory: MemoryAccount) -> dict[str, Any]:
 def inert_warnings(result: Estimate) -> list[str]:
     """One line per input that was set on the command line and cannot matter."""
     names = {key: result.by_hand[key].split("=")[0] for key in result.inert}
-    return [
-        f"{name} changes nothing here: it needs {result.inert[key]}"
-        for key, name in names.items()
-        if ": " not in name
-    ]
+    return notes({name: result.inert[key] for key, name in names.items() if ": " not in name})

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from sweep.errors import UserError
 from sweep.fields import record_dtype
+from sweep.fields.inert import notes
+from sweep.fields.readers import unread
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def of_overrides(overrides: Sequence[str], row: int | None) -> Chosen:
         raise UserError(
             f"these overrides describe {grid.n_rows:,} deployments; --row N picks one", field="export"
         )
-    return of_row(grid, row or 0)
+    found = of_row(grid, row or 0)
+    return replace(found, notes=tuple(notes(unread(grid.given, "export"))))
 
 
 def _names_grid(overrides: Sequence[str]) -> bool:
@@ -115,4 +118,5 @@ def of_flags(arguments: Sequence[str]) -> Chosen:
     by_engine = {k: v for k, v in asked.values.items() if k in asked.by_hand or k not in ENGINE_DECIDES}
     asked = replace(asked, values=by_engine)
     record, _ = input_record(asked, resolve_model(asked.model), resolve_hardware(asked.hardware))
-    return Chosen(record, asked.model, asked.hardware, asked.notes)
+    told = notes(unread(asked.by_hand, "export"))
+    return Chosen(record, asked.model, asked.hardware, (*asked.notes, *told))

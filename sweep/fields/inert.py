@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sweep.fields import by_key, by_name
 from sweep.fields.engine import GRAPH_MODES
+from sweep.fields.readers import needs_verb
 from sweep.fields.workload import LOADS
 
 Possible = Mapping[str, Collection[float]]
@@ -162,9 +163,7 @@ RULES = (
 )  # fmt: skip
 
 SIMULATOR_ONLY = "the discrete-event simulator"
-PLANNER_ONLY = "servesweep plan, which reads traces"
 DES = _group("des")
-TRACED = _keys("workload.trace workload.columns workload.on_bad_line workload.hourly_rates")
 
 
 def simulators_own(key: str) -> bool:
@@ -173,19 +172,28 @@ def simulators_own(key: str) -> bool:
     return field.group == "des" or (field.group == "workload" and not field.column)
 
 
-def inert(possible: Possible, keys: Iterable[str], *, read: Collection[str] = ()) -> dict[str, str]:
-    """What each inert input of `keys` would need to matter; `read` are the simulator's own inputs that this run reads."""
+def inert(
+    possible: Possible, keys: Iterable[str], *, verb: str, read: Collection[str] = ()
+) -> dict[str, str]:
+    """What each inert input of `keys` would need to matter to `verb`; `read` are the simulator's own inputs that this run reads.
+
+    The keys of another verb (`demand.spare` in a sweep) need that verb; a run's settings and groups are told of only then.
+    """
     found: dict[str, str] = {}
     for key in keys:
+        needs = [needs_verb(key, verb)]
         field = by_key().get(key)
-        if field is None or not field.moves:
-            continue
-        needs = [rule.needs for rule in RULES if key in rule.keys and not rule.alive(possible)]
-        if simulators_own(key) and key not in read:
-            needs.append(PLANNER_ONLY if key in TRACED else SIMULATOR_ONLY)
-        if needs:
-            found[key] = needs[0]
+        if field is not None and field.moves:
+            needs += [rule.needs for rule in RULES if key in rule.keys and not rule.alive(possible)]
+            needs += [SIMULATOR_ONLY] if simulators_own(key) and key not in read else []
+        if told := next(filter(None, needs), None):
+            found[key] = told
     return found
+
+
+def notes(inert_inputs: Mapping[str, str]) -> list[str]:
+    """One line for each, as every verb tells it."""
+    return [f"{name} changes nothing here: it needs {needs}" for name, needs in inert_inputs.items()]
 
 
 def of_record(record: object) -> dict[str, tuple[float, ...]]:

@@ -15,6 +15,8 @@ import polars as pl
 
 from sweep import __version__
 from sweep.errors import EXIT_FAULT, UserError
+from sweep.fields.inert import notes
+from sweep.fields.readers import keys_of, unread
 from sweep.files import check_folder
 from sweep.nightly import nights
 from sweep.nightly.compare import EXIT_UNCHANGED, compared, exit_status
@@ -43,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb on its arguments; returns the exit status."""
     overrides, config_dirs, as_json = arguments(argv)
     job = job_of(overrides, config_dirs)
+    for line in notes(unread(keys_of((*overrides, *job.plan)), "nightly")):
+        print(f"note: {line}", file=sys.stderr)
     try:
         with limited(job.time_limit_min):
             plan, folder = run(job)

@@ -15,6 +15,9 @@ import polars as pl
 
 from sweep.compilation import announced
 from sweep.errors import UserError
+from sweep.fields import by_key
+from sweep.fields.inert import inert, notes
+from sweep.fields.readers import keys_of
 from sweep.files import check_folder, write_atomic
 from sweep.parts import parquet_bytes
 from sweep.planner.answer import Answer, answered, curve_frame, deployments_frame, order, plan_row
@@ -71,6 +74,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb on its arguments; returns the exit status."""
     overrides, config_dirs, as_json = arguments(argv)
     asked = question(overrides, config_dirs)
+    for line in notes(_inert(asked, overrides)):
+        print(f"note: {line}", file=sys.stderr)
     if asked.setting("replicas") is not None:
         return _tell_sustained(asked, as_json)
     if asked.grid.settings["output.dir"]:
@@ -94,6 +99,13 @@ def main(argv: Sequence[str]) -> int:
             print(f"servesweep plan: {verdict.note}", file=sys.stderr)
     print(folder)
     return 0
+
+
+def _inert(asked: Question, overrides: Sequence[str]) -> dict[str, str]:
+    """Inputs of the command line that can change no plan, and what they would need."""
+    keys = [key for key in asked.grid.given if key in keys_of(overrides)]
+    read = [key for key in by_key() if key.startswith("workload.")]
+    return inert(asked.grid.possible(), keys, verb="plan", read=read)
 
 
 def _tell_sustained(asked: Question, as_json: bool) -> int:

@@ -121,6 +121,42 @@ def test_what_only_simulations_read_is_said_to_change_nothing(
     assert f"{key} changes nothing here: it needs" in capsys.readouterr().err
 
 
+PLAN = ["plan", "model=llama_3_1_8b", "hardware=h100_sxm", "parallelism=tp1", "demand.replicas=1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "needs"),
+    [
+        ([*SWEEP, "demand.spare=1"], "demand.spare changes nothing here: it needs servesweep plan or nightly"),
+        ([*SWEEP, "demand=rag"], "demand changes nothing here: it needs servesweep plan or nightly"),
+        ([*SWEEP, "search.seed=1"], "search.seed changes nothing here: it needs servesweep search"),
+        ([*SWEEP, "job.growth_per_week=0.1"], "job.growth_per_week changes nothing here: it needs servesweep nightly"),
+        ([*SWEEP, "serving.num_reqs=5"], "serving.num_reqs changes nothing here: it needs servesweep simulate"),
+        ([*ESTIMATE, "demand.spare=1"], "demand.spare changes nothing here: it needs servesweep plan or nightly"),
+        ([*ESTIMATE, "output.dir=x"], "output.dir changes nothing here: it needs servesweep sweep or search or plan"),
+        ([*PLAN, "search.seed=1"], "search.seed changes nothing here: it needs servesweep search"),
+        ([*PLAN, "des.top=2"], "des.top changes nothing here: it needs servesweep sweep or search"),
+        ([*PLAN, "des.seed=2"], "des.seed changes nothing here: it needs the discrete-event simulator"),
+        ([*PLAN, "moe.ep_load_balance=2"], "moe.ep_load_balance changes nothing here: it needs a model with experts"),
+        (["export", *SWEEP[1:3], "demand.spare=1"], "demand.spare changes nothing here: it needs servesweep plan"),
+    ],
+)  # fmt: skip
+def test_a_key_of_another_verb_is_said_to_change_nothing(
+    line: list[str], needs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line) == 0
+    told = [one for one in capsys.readouterr().err.splitlines() if "changes nothing here" in one]
+    assert len(told) == 1
+    assert needs in told[0]
+
+
+def test_a_nightly_job_says_which_keys_it_does_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nightly", "job=demo", "search.seed=1", "demand.spare=2", "job.log=none.csv"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("note: search.seed changes nothing here: it needs servesweep search\n")
+    assert "demand.spare" not in told
+
+
 def test_lengths_that_candidates_cannot_be_given_are_refused_before_a_sweep_begins(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
