@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sweep.anchors.anchor import Anchor
 from sweep.anchors.readers import STORE_KEY, STORE_VERSION, read_results
+from sweep.bounded import no_file
 from sweep.errors import UserError
 from sweep.files import write_atomic
 
@@ -27,7 +28,7 @@ def load(path: Path) -> tuple[list[Anchor], list[str]]:
     if path.is_file():
         return _distinct(read_results(path)), []
     if not path.is_dir():
-        raise UserError("does not exist", field="anchors", value=path)
+        raise UserError(no_file(path) or "is no file", field="anchors", value=path)
     anchors: list[Anchor] = []
     passed: list[str] = []
     for file in _files(path, DEPTH):

@@ -16,12 +16,12 @@ import polars as pl
 import yaml
 
 from sweep.arguments import Parser
+from sweep.bounded import check_file
 from sweep.calibrate import collective_tables as tables
 from sweep.calibrate.collective_accelerators import Fitted, fit_all
 from sweep.calibrate.collective_fit import Array
 from sweep.catalog.fitted_collectives import COLUMNS, LIBRARY, ROWS
 from sweep.catalog.hardware import hardware, hardware_names
-from sweep.errors import UserError
 from sweep.files import check_folder, write_atomic
 from sweep.paths import conf_dir
 
@@ -158,8 +158,7 @@ def main(arguments: Sequence[str]) -> int:
         (given.instinct, tables.read_instinct_csv),
     ):
         if file is not None:
-            if not file.is_file():
-                raise UserError("no such file", file=str(file))
+            check_file(file)
             parts.append(reader(file))
     done = fit_all(pl.concat(parts), given.cross_validate)
     written = write_all(done, folder)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sweep.arguments import Parser
+from sweep.bounded import check_file
 from sweep.calibrate.fit import Errors, Fit, fit_operator
 from sweep.calibrate.instinct import read_instinct
 from sweep.calibrate.profiles import read_profiles
@@ -151,8 +152,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     check_folder(options.out, "--out")
     for source in options.source:
-        if not source.exists():
-            raise UserError("is not there", field="SRC", value=str(source))
+        if not source.is_dir():
+            check_file(source)
     fits = []
     for fit in fit_all(table for source in options.source for table in read_source(source)):
         fits.append(fit)

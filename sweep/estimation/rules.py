@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sweep.bounded import no_file
 from sweep.errors import UserError
 from sweep.estimation.given import RANKS_OF_TP, Given, alias_defaults, last_of_each, value_of
 from sweep.fields.disagg import FIELDS as DISAGG
@@ -139,7 +140,8 @@ def _refuse_absent_anchors(values: Mapping[str, Any], by_hand: Mapping[str, str]
     for name in given:
         written = by_hand[f"fidelity.{name}"].split("=")[0]
         for path in str(values[f"fidelity.{name}"]).split(","):
-            if not Path(path.strip()).exists():
-                raise UserError("does not exist", field=written, value=path.strip())
+            file = Path(path.strip())
+            if not file.is_dir() and (told := no_file(file)):
+                raise UserError(told, field=written, value=file)
         if name not in OWN_ANCHORS and not set(OWN_ANCHORS) & set(given):
             raise UserError(f"{written} adds to an anchor: give --anchor-store or --load-benchmark too")

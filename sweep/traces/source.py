@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweep.bounded import no_file
 from sweep.errors import UserError
 
 PIECE_BYTES = 8 * 1024**2
@@ -61,11 +62,19 @@ def expand(paths: str | Path | Sequence[str | Path]) -> list[Path]:
         else:
             matches = [Path(name) for name in glob.glob(str(one)) if Path(name).is_file()]
         if not matches:
-            raise UserError("no such file", file=str(one))
+            raise UserError(_nothing_in(path), file=str(one))
         found += sorted(matches, key=_age)
     if len(found) > MAX_FILES:
         raise UserError(f"{len(found):,} files; at most {MAX_FILES:,} in one trace")
     return list(dict.fromkeys(found))
+
+
+def _nothing_in(path: Path) -> str:
+    """Why no file stands for a name."""
+    if path.is_dir():
+        return "is a folder without a file in it"
+    pattern = glob.has_magic(str(path)) and not path.exists()
+    return "no file has such a name" if pattern else no_file(path) or "no such file"
 
 
 def present(paths: str | Path | Sequence[str | Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,11 @@ def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
         read_text(tmp_path / name, 100)
 
 
-@pytest.mark.timeout(20)
-def test_a_pipe_that_nobody_writes_to_is_empty_and_one_with_a_writer_is_read(tmp_path: Path) -> None:
+@pytest.mark.timeout(120)
+def test_a_pipe_that_nobody_writes_to_is_told_and_one_with_a_writer_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert read_text(tmp_path / "pipe", 100) == ""
+    with pytest.raises(UserError, match="is a pipe that nobody writes to"):
+        read_text(tmp_path / "pipe", 100)
     mine, theirs = os.pipe()
     os.write(theirs, b"[1]")
     os.close(theirs)
@@ -71,6 +73,63 @@ def test_a_file_without_an_end_is_told(
     assert main(arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+ESTIMATE = ["estimate", "--model", "llama_3_1_8b", "--hardware", "h100_sxm"]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["workload", "{}"],
+        ["simulate", "--dataset", "{}"],
+        ["simulate", "--cluster-config", "{}"],
+        ["points", "{}", "out.csv"],
+        ["validate", "{}"],
+        ["collectives", "{}", "out.csv"],
+        ["calibrate", "operators", "{}"],
+        ["calibrate", "engine", "{}"],
+        ["anchor", "--read", "{}"],
+        ["nightly", "job=demo", "job.log={}"],
+        [*ESTIMATE, "--anchor-store", "{}"],
+        [*ESTIMATE, "--config", "{}"],
+        ["model=llama_3_1_8b", "hardware=h100_sxm", "workload.trace={}"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_pipe_in_place_of_a_file_is_called_a_pipe_and_not_waited_for(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe.csv")
+    assert main([one.format("pipe.csv") for one in arguments]) == 2
+    told = capsys.readouterr().err
+    assert "is a pipe" in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("folder", "folder: is a folder without a file in it"),
+        ("/dev/null", "/dev/null: is a device, not a file"),
+        ("dangling", "dangling: is a link to a file that is not there"),
+        ("socket", "socket: is a socket, not a file"),
+        ("*.jsonl", "*.jsonl: no file has such a name"),
+        ("absent", "absent: no such file"),
+    ],
+)
+def test_what_is_in_the_place_of_a_trace_is_said(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("dangling").symlink_to("nowhere")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        assert main(["workload", name]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_packed_array_is_bounded_by_what_it_unpacks_to(

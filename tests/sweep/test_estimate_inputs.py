@@ -89,7 +89,7 @@ def test_attention_dp_of_the_compatible_tool_divides_tp_and_ours_multiplies_gpus
         (("--request-rate", "3", "--arrival-model", "closed"), ("--request-rate=3", "poisson")),
         (("--request-rate", "3", "--serving-model", "static"), ("static", "--request-rate")),
         (("--load-benchmark-scaling", "LICENSE"), ("--load-benchmark-scaling", "--anchor-store")),
-        (("--anchor-store", "no/such/folder"), ("--anchor-store=no/such/folder", "does not exist")),
+        (("--anchor-store", "no/such/folder"), ("--anchor-store=no/such/folder", "no such file")),
         (("--serving-model", "fluid"), ("--serving-model=fluid", "continuous, static")),
         (("--weight-dtype", "fp7"), ("--weight-dtype=fp7", "nearest: fp")),
         (("--input-len", "-4"), ("--input-len=-4", "out of range")),
