@@ -75,6 +75,8 @@ COLUMNS = (
     *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("workers", *POOL)),
 )
 """What a table may say of a row."""
+MEASURED = ("measured_ttft_ms", "measured_tpot_ms", "measured_output_tok_s_per_gpu")
+"""What a table may have measured of a row."""
 REQUIRED = ("model", "hardware")
 
 CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
@@ -86,6 +88,8 @@ CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
 DEFAULT_CLIENT = "inferencex"
 
 MODES = ("agg", "disagg")
+DEFAULTS = {"mode": MODES[0], "backend": "vllm"}
+"""What a row is whose table does not say."""
 TTFT_STATS = ("mean", "median")
 """What a table's measured TTFT is. The opening burst of a closed loop, a tenth of a usual client's requests and far the slowest,
 lifts the mean and leaves the median alone: that is the mean of a loop without an end."""
@@ -195,12 +199,12 @@ def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object
         raise UserError(
             "needs both a model and an accelerator", field="model" if model_text is None else "hardware"
         )
-    mode = (_text(row.get("mode")) or "agg").lower()
+    mode = (_text(row.get("mode")) or DEFAULTS["mode"]).lower()
     if mode not in MODES:
         raise UserError("not a mode", field="mode", value=mode, allowed=", ".join(MODES))
     model = resolve_model(model_text)
     hardware = resolve_hardware(hardware_text)
-    backend = (_text(row.get("backend")) or "vllm").lower()
+    backend = (_text(row.get("backend")) or DEFAULTS["backend"]).lower()
     values = {**_columns("model", model.fields), **_columns("hardware", hardware.fields), **model.precision}
     values["hardware_index"] = hardware_index(hardware.name)
     values["engine"] = ENGINE_ALIASES.get(backend, backend)
@@ -248,7 +252,7 @@ def build_records(frame: pl.DataFrame) -> tuple[npt.NDArray[Any], list[str]]:
 def place_of(row: Mapping[str, Any]) -> Place:
     """Model, accelerator and engine of a row, by catalogue name."""
     hardware = row.get("hardware", row.get("gpu"))
-    engine = (_text(row.get("backend", row.get("engine"))) or "vllm").lower()
+    engine = (_text(row.get("backend", row.get("engine"))) or DEFAULTS["backend"]).lower()
     return (
         resolve_model(str(row["model"])).name,
         resolve_hardware(str(hardware)).name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +20,7 @@ from sweep.files import check_target
 from sweep.intervals import bounds_of, interval_of, is_inside, narrowed
 from sweep.point_rows import ALIASES, COLUMNS, Place, build_records, is_start_up_log, place_of
 from sweep.results import BOUNDS
-from sweep.table_io import read_table, remarks, write_table
+from sweep.table_io import read_table, tell, write_table
 
 MEMORY_REASONS = (WEIGHTS_DO_NOT_FIT, KV_BELOW_ONE_REQUEST)
 
@@ -170,7 +169,6 @@ def run(
         raise error.located(str(source), None) from None
     if (out["status"] == "invalid").all():
         raise UserError(f"no row could be priced; the first: {out['reason'][0]}", file=str(source))
-    for remark in remarks(frame, COLUMNS, ALIASES):
-        print(f"servesweep points: {source}: {remark}", file=sys.stderr)
+    tell("points", source, frame, COLUMNS, ALIASES)
     write_table(out, target)
     return 0

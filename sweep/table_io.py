@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import polars as pl
 
+from sweep.bounded import check_file
 from sweep.errors import UserError, nearest, printable
 from sweep.files import replaced
+from sweep.json_lines import check_lines
 from sweep.muted import muted_stderr
 from sweep.parquet_file import read_parquet
 
@@ -19,11 +22,10 @@ MAX_BYTES = 8 * 1024**3
 
 def read_table(path: Path) -> pl.DataFrame:
     """Read a table. Raises `UserError` where it is missing, too large, of another kind or malformed."""
+    check_file(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise UserError("unknown kind of table", file=str(path), allowed=", ".join(SUFFIXES))
-    if not path.is_file():
-        raise UserError("is a folder" if path.is_dir() else "no such file", file=str(path))
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"larger than {MAX_BYTES // 1024**3} GiB", file=str(path))
     if suffix == ".parquet":
@@ -34,6 +36,8 @@ def read_table(path: Path) -> pl.DataFrame:
                 return _distinct(_csv(path), path)
             return pl.read_ndjson(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        if suffix != ".csv":
+            check_lines(path)
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"cannot be read: {reason}", file=str(path)) from None
 
@@ -55,12 +59,22 @@ def _distinct(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
 
 MISSPELT = 0.85
 """A column that no one reads and that is this like one that is, and is missing, is a slip of the keyboard."""
+SHORTEST_BEGUN = 4
+"""Letters of a name that a column which begins with it is taken for: `mode` and longer, not `id` or `tp`."""
+
+
+def tell(
+    verb: str, path: Path, frame: pl.DataFrame, known: Collection[str], others: Collection[str] = ()
+) -> None:
+    """Print the `remarks` on a table to stderr, for every verb that reads one."""
+    for remark in remarks(frame, known, others):
+        print(f"servesweep {verb}: {path}: {remark}", file=sys.stderr)
 
 
 def remarks(frame: pl.DataFrame, known: Collection[str], others: Collection[str] = ()) -> list[str]:
     """What a person may not have meant, a sentence each: one id for several rows, a column name next to a `known` one.
 
-    `others` are names that mean something too and are no suggestions.
+    `others` are names that mean something too and are no suggestions. Only names that the table lacks are suggested.
     """
     told = []
     if "id" in frame.columns:
@@ -69,17 +83,19 @@ def remarks(frame: pl.DataFrame, known: Collection[str], others: Collection[str]
         if twice.height:
             value, count = twice.row(0)
             more = f", and {twice.height - 1} more ids alike" if twice.height > 1 else ""
-            told.append(f"id={printable(value)} stands in {count} rows{more}; every row is answered")
+            told.append(f"id={printable(value)} stands in {count} rows{more}; every row counts")
     missing = [name for name in known if name not in frame.columns]
-    for column in frame.columns:
-        close = (
-            []
-            if column in known or column in others
-            else nearest(column, missing, limit=1, likeness=MISSPELT)
-        )
-        if close:
-            told.append(f"column {printable(column)} is not read; nearest: {close[0]}")
+    unread = [name for name in frame.columns if name not in known and name not in others]
+    meant = ((column, _meant(column, missing)) for column in unread)
+    told += [f"column {printable(column)} is not read; nearest: {name}" for column, name in meant if name]
     return told
+
+
+def _meant(column: str, missing: Collection[str]) -> str | None:
+    """The one of the `missing` names that a column misspells or writes out further (ttft_statistic), if any."""
+    close = nearest(column, missing, limit=1, likeness=MISSPELT)
+    begun = [name for name in missing if column.casefold().startswith(name) and len(name) >= SHORTEST_BEGUN]
+    return close[0] if close else max(begun, key=len, default=None)
 
 
 def need(frame: pl.DataFrame, columns: Iterable[str]) -> None:

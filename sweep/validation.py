@@ -9,14 +9,24 @@ from pathlib import Path
 
 import polars as pl
 
+from sweep.catalog.fitted_collectives import LIBRARY
+from sweep.collectives import COLUMNS as OF_COLLECTIVES
+from sweep.collectives import price_collectives
 from sweep.errors import UserError
 from sweep.parity_plot import parity_plot
+from sweep.point_rows import ALIASES, COLUMNS, DEFAULTS, MEASURED
 from sweep.points import PointCorrector, price_points
-from sweep.table_io import numbers, read_table
+from sweep.table_io import numbers, read_table, tell
 from sweep.validation_figure import Figure
 from sweep.validation_runs import NEEDED, replayed, runs_in
 
 SLICES = ("mode", "backend", "implementation", "hardware", "gpu", "model", "statistic")
+UNSAID = {"mode": DEFAULTS["mode"], "backend": DEFAULTS["backend"], "implementation": LIBRARY}
+"""The slice of rows whose table does not say; those of other columns without a word are in no slice."""
+PRINTED = ("weights_gib", "kv_gib", "kv_tokens", "block_size", "num_blocks", "max_concurrency", "notes")
+"""What a start-up log prints: no inputs."""
+TIMES = ("time_us", "algbw_gbps", "busbw_gbps")
+"""What a table of collectives may have measured."""
 MIB = 1024**2
 
 
@@ -38,16 +48,7 @@ def figures(
             {"output_tok_s_per_gpu": "measured_output_tok_s_per_gpu"},
         )
     if {"weights_gib", "kv_tokens"} <= columns:
-        printed = (
-            "weights_gib",
-            "kv_gib",
-            "kv_tokens",
-            "block_size",
-            "num_blocks",
-            "max_concurrency",
-            "notes",
-        )
-        inputs = table.drop([name for name in printed if name in columns])
+        inputs = table.drop(PRINTED, strict=False)
         return _answered(
             table,
             price_points(inputs, fidelity),
@@ -84,9 +85,7 @@ def beside(table: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _collectives(table: pl.DataFrame, fidelity: str) -> Figure:
-    from sweep.collectives import price_collectives
-
-    printed = [c for c in ("time_us", "algbw_gbps", "busbw_gbps") if c in table.columns]
+    printed = [c for c in TIMES if c in table.columns]
     counts = ("n_gpus", "bytes", *printed)
     table = table.with_columns(numbers(table, name).alias(name) for name in counts)
     answers = price_collectives(table.drop(printed), fidelity=fidelity)
@@ -115,7 +114,10 @@ def score(figure: Figure, by: Sequence[str] = SLICES) -> pl.DataFrame:
     parts = [_scored(figure.frame, figure.name, "all")]
     for column in (*by, "size"):
         if column in figure.frame.columns:
-            groups = figure.frame.partition_by(column, as_dict=True)
+            said = figure.frame.with_columns(
+                pl.col(column).cast(pl.String).fill_null(pl.lit(UNSAID.get(column)))
+            )
+            groups = said.drop_nulls(column).partition_by(column, as_dict=True)
             parts += [
                 _scored(group, figure.name, f"{column}={key[0]}")
                 for key, group in sorted(groups.items(), key=str)
@@ -168,9 +170,14 @@ def validate(
 def _of_file(path: Path, fidelity: str, anchors: PointCorrector | None) -> list[Figure]:
     table = read_table(path)
     try:
-        return [replace(f, table=path.stem) for f in figures(table, fidelity, anchors)]
+        found = [replace(f, table=path.stem) for f in figures(table, fidelity, anchors)]
     except UserError as error:
         raise UserError(f"{path}: {error.message}") from None
+    if "bytes" in table.columns:
+        tell("validate", path, table, (*OF_COLLECTIVES, *TIMES))
+    else:
+        tell("validate", path, table, (*COLUMNS, *MEASURED), (*ALIASES, *PRINTED))
+    return found
 
 
 def unanswered(found: Sequence[Figure]) -> list[str]:

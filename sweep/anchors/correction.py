@@ -79,6 +79,16 @@ def record_of(deployment: Mapping[str, Any], inputs: Mapping[str, Any] | None = 
     return record
 
 
+def check(anchor: Anchor) -> None:
+    """Raises UserError, with the anchor's source, for a deployment that no row of a table could be: it corrects nothing."""
+    try:
+        record_of(anchor.deployment, anchor.inputs)
+    except UserError as error:
+        raise error.located(anchor.source, None) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"impossible value: {error}", file=anchor.source) from None
+
+
 class Anchors:
     """Measured points by regime, each with the model's answer, ready to correct estimates."""
 

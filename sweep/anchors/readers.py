@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sweep.anchors.anchor import DEPLOYMENT, Anchor, anchor, from_dict
+from sweep.anchors.anchor import DEPLOYMENT, MEASURED, Anchor, anchor, from_dict
 from sweep.bounded import read_text
 from sweep.errors import UserError
 from sweep.fields import by_name
@@ -22,6 +22,7 @@ MAX_POINTS = 100_000
 STORE_KEY = "servesweep_anchors"
 STORE_VERSION = 1
 TABLES = (".csv", ".parquet")
+MEASURED_COLUMNS = tuple(f"measured_{name}" for name in MEASURED)
 MARK = "servesweep"
 """Metadata key of benchmarks that `servesweep anchor` described in full."""
 FORMATS = frozenset(("precision", "linear_dtype", "expert_dtype"))
@@ -344,17 +345,18 @@ def _steps(document: Document, meta: Document, file: str) -> list[Document]:
 
 def _table(path: Path, fill: Document) -> Iterator[Anchor]:
     """Rows with measured_ttft_ms and measured_tpot_ms beside the columns of `servesweep points`."""
-    from sweep.table_io import read_table
+    from sweep.table_io import read_table, tell
 
     frame = read_table(path)
-    if not {"measured_ttft_ms", "measured_tpot_ms"} & set(frame.columns):
+    if not set(MEASURED_COLUMNS) & set(frame.columns):
         raise UserError("has neither measured_ttft_ms nor measured_tpot_ms", file=str(path))
     if frame.height > MAX_POINTS:
         raise UserError(f"holds more than {MAX_POINTS:,} points", file=str(path))
+    tell("anchor", path, frame, (*DEPLOYMENT, *MEASURED_COLUMNS), ("id", *ALIASES))
     for number, row in enumerate(frame.iter_rows(named=True), 2):
         named = {ALIASES.get(name, name): value for name, value in row.items() if value is not None}
         stated = {name: value for name, value in named.items() if name in DEPLOYMENT}
-        measured = {name: row.get(f"measured_{name}") for name in ("ttft_ms", "tpot_ms")}
+        measured = {name: row.get(f"measured_{name}") for name in MEASURED}
         label = f"{path.name} {row['id']}" if row.get("id") else f"{path.name} line {number}"
         yield anchor(
             {**fill, **stated},

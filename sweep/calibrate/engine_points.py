@@ -17,8 +17,8 @@ from sweep.catalog.hardware import hardware, resolve_hardware
 from sweep.catalog.models import resolve_model
 from sweep.errors import UserError
 from sweep.fields.engine import ENGINES
-from sweep.point_rows import build_records
-from sweep.table_io import numbers, read_table
+from sweep.point_rows import ALIASES, COLUMNS, MEASURED, build_records
+from sweep.table_io import numbers, read_table, tell
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[Any]
@@ -79,6 +79,7 @@ def read_measured(paths: Sequence[Path]) -> Measured:
         for line, error in enumerate(errors, start=2):
             if error:
                 raise UserError(error, file=str(path), line=line)
+        tell("calibrate engine", path, frame, (*COLUMNS, *MEASURED), ALIASES)
         # A measured row ran, whatever the account of its memory says.
         records["enforce_memory"] = 0.0
         parts.append(_labelled(frame, records))

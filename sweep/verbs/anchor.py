@@ -75,11 +75,14 @@ def _line(anchor: Anchor) -> str:
 
 def _read(results: Sequence[Path], store: Path, rest: Sequence[str]) -> int:
     """Take results in; options say what a result does not (its accelerator, its TP)."""
+    from sweep.anchors.correction import check
     from sweep.anchors.readers import read_results
     from sweep.anchors.store import save
 
     fill = _said(rest) if rest else {}
     anchors = [anchor for path in results for anchor in read_results(path, fill)]
+    for anchor in anchors:
+        check(anchor)
     file = save(store, anchors)
     for anchor in anchors:
         print(_line(anchor))

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 
     check_target(arguments.table_out, "OUT")
     from sweep.collectives import COLUMNS, price_collectives
-    from sweep.table_io import read_table, remarks, write_table
+    from sweep.table_io import read_table, tell, write_table
 
     table = read_table(arguments.table_in)
     try:
@@ -43,8 +43,7 @@ def main(argv: Sequence[str]) -> int:
         )
     except UserError as error:
         raise error.located(str(arguments.table_in), None) from None
-    for remark in remarks(table, COLUMNS):
-        print(f"servesweep collectives: {arguments.table_in}: {remark}", file=sys.stderr)
+    tell("collectives", arguments.table_in, table, COLUMNS)
     write_table(result, arguments.table_out)
     invalid = int((result["status"] == "invalid").sum())
     print(f"{result.height - invalid} priced, {invalid} invalid -> {arguments.table_out}", file=sys.stderr)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sweep.errors import UserError
-from sweep.table_io import read_table, write_table
+from sweep.table_io import read_table, remarks, write_table
 
 SCRIPT = """
 import resource, sys
@@ -55,3 +55,47 @@ def test_an_id_comes_back_as_it_was_written(tmp_path, name):
 def test_ids_that_are_whole_numbers_stay_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("id,isl\n1,1\n,2\n")
     assert read_table(tmp_path / "t.csv")["id"].to_list() == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"isl": 5}\n\n{"isl": [7]}\n', "line 3: isl: holds lists here and plain values in line 1"),
+        ('{"a": null}\n{"a": [1]}\n{"a": {}}\n', "line 3: a: holds objects here and lists in line 2"),
+        ('{"a": {"b": 1}}\n{"a": {"b": [1]}}\n', "line 2: a.b: holds lists here and plain values in line 1"),
+        ('{"a": [{"b": 1}]}\n{"a": [3]}\n', r"line 2: a\[\]: holds plain values here and objects in line 1"),
+        ('{"a": 1}\n[1]\n', "line 2: is not a JSON object"),
+        ('{"a": 1}\n{bad\n', "line 2: is not valid JSON"),
+        ('{"a": 1}\n{"a": 5e400}\n', "line 2: a: is not a finite number"),
+        ("", "is empty"),
+    ],
+)
+def test_lines_that_make_no_table_are_told_with_line_and_column(tmp_path, text: str, said: str) -> None:
+    (tmp_path / "t.jsonl").write_text(text)
+    with pytest.raises(UserError, match=f"t.jsonl: {said}"):
+        read_table(tmp_path / "t.jsonl")
+
+
+def test_numbers_and_text_in_one_column_are_a_column_of_text(tmp_path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"isl": 5}\n{"isl": "x"}\n{"isl": null}\n')
+    assert read_table(tmp_path / "t.jsonl")["isl"].to_list() == ["5", "x", None]
+
+
+@pytest.mark.parametrize(
+    ("column", "meant"),
+    [
+        ("ttft_statistic", "ttft_stat"),
+        ("TTFT_Stats", "ttft_stat"),
+        ("concurrency_per_gpu", "concurrency"),
+        ("lenght_range", "length_range"),
+        ("id_of_run", None),
+        ("source", None),
+    ],
+)
+def test_a_column_that_misspells_or_writes_out_one_that_is_missing_is_told(column: str, meant: str | None):
+    known = ("id", "ttft_stat", "concurrency", "length_range")
+    told = remarks(pl.DataFrame({column: [1]}), known)
+    assert told == ([f"column {column} is not read; nearest: {meant}"] if meant else [])
+    assert remarks(pl.DataFrame({column: [1]}), known, others=(column,)) == []
+    if meant:
+        assert remarks(pl.DataFrame({column: [1], meant: [1]}), known) == []

@@ -200,6 +200,50 @@ def test_a_column_that_is_needed_and_misspelt_is_named_with_the_nearest(
     assert "column is missing; nearest: " + ("modl" if "modl" in table else "hardwear") in told
 
 
+MEASURED = (
+    "id,model,hardware,backend,isl,osl,concurrency,ttft_statistic,measured_ttft_ms,measured_tpot_ms\n"
+    "1,llama_3_1_8b,h100_sxm,vllm,1024,1024,16,median,90,8.5\n"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["points", "in.csv", "out.csv"], ["validate", "in.csv"], ["anchor", "--read", "in.csv"]]
+)
+def test_a_column_next_to_a_known_one_is_told_by_every_verb_that_reads_tables(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text(MEASURED)
+    assert main(arguments) == 0
+    said = f"servesweep {arguments[0]}: in.csv: column ttft_statistic is not read; nearest: ttft_stat\n"
+    assert said in capsys.readouterr().err
+
+
+def test_a_calibration_tells_a_column_next_to_a_known_one(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in.csv").write_text(MEASURED)
+    assert main(["calibrate", "engine", "in.csv", "--output", "out.yaml"]) == 2
+    slip, mistake = capsys.readouterr().err.splitlines()
+    assert slip.endswith("in.csv: column ttft_statistic is not read; nearest: ttft_stat")
+    assert "too few measurements" in mistake
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("median", "p99", "ttft_stat=p99: not a statistic; allowed: mean, median"),
+        ("llama_3_1_8b", "llama_9", "model=llama_9"),
+        ("1024,1024", "1024,many", "osl=many: is not a number"),
+    ],
+)
+def test_a_measured_row_that_a_table_would_not_take_is_no_anchor(
+    was: str, now: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text(MEASURED.replace("ttft_statistic", "ttft_stat").replace(was, now))
+    told = refused(["anchor", "--read", "in.csv"], capsys)
+    assert "in.csv 1: " in told
+    assert said in told
+    assert not Path("anchors").exists()
+
+
 def test_measured_rows_are_scored_once_each_whatever_their_ids(capsys: pytest.CaptureFixture[str]) -> None:
     head = "id,model,hardware,isl,osl,concurrency,measured_ttft_ms,measured_tpot_ms\n"
     row = "1,llama_3_1_8b,h100_sxm,1024,1024,16,90,8.5\n"

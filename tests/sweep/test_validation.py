@@ -47,6 +47,19 @@ def test_an_estimate_twice_too_low_scores_fifty_percent_in_every_slice():
         assert {"all", "hardware=h100_sxm", "backend=vllm"} <= set(scores["slice"])
 
 
+def test_rows_whose_table_does_not_say_are_in_the_slice_of_what_they_were_taken_as():
+    rows = measured(1.1).with_columns(
+        mode=pl.Series([None, "agg", None, None, "agg", None], dtype=pl.String),
+        backend=pl.Series([None] * 6, dtype=pl.String),
+        gpu=pl.Series(["x", None, None, None, None, None], dtype=pl.String),
+    )
+    for figure in figures(rows, "fitted"):
+        slices = dict(score(figure).select("slice", "rows").rows())
+        assert slices["mode=agg"] == slices["backend=vllm"] == 6
+        assert slices["gpu=x"] == 1
+        assert not [name for name in slices if "None" in name]
+
+
 def test_own_figures_lie_inside_their_interval():
     for figure in figures(measured(1.0), "fitted"):
         assert score(figure)["in_interval"].to_list() == [1.0] * score(figure).height
