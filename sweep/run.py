@@ -242,10 +242,8 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
     write_atomic(run.folder / MANIFEST, manifest(run.grid, summary, parts, run.inert, figures))
     if run.grid.settings["output.report"]:
         _draw(run, summary, frame)
-    if summary.best.row.size:
-        print_best(frame, run.grid)
-    else:
-        print(told_instead(frame, run.grid, summary.reasons), file=sys.stderr)
+    print_best(frame, run.grid)
+    _tell_without_answer(run, summary, frame)
     for line in notes({key: run.inert[key] for key in run.grid.given if key in run.inert}):
         print(f"note: {line}", file=sys.stderr)
     if run.job.evaluator.anchors is not None:
@@ -253,6 +251,12 @@ def finish(run: Run, summary: Summary, figures: dict[str, Any]) -> None:
     print(_counted(run, summary, figures), file=sys.stderr)
     _simulate(run)
     print(run.folder)
+
+
+def _tell_without_answer(run: Run, summary: Summary, frame: pl.DataFrame) -> None:
+    """Why no deployment is the answer, on stderr; nothing where one is."""
+    if not summary.best.row.size:
+        print(told_instead(frame, run.grid, summary.reasons), file=sys.stderr)
 
 
 def _counted(run: Run, summary: Summary, figures: dict[str, Any]) -> str:
@@ -296,6 +300,7 @@ def redraw(folder: Path) -> list[Path]:
     for name, content in more.items():
         if content is not None:
             write_atomic(folder / name, content)
+    _tell_without_answer(run, summary, frame)
     return [folder / name for name in ("report.html", "pareto.png", *more) if (folder / name).is_file()]
 
 

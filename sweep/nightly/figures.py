@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -11,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from sweep.accelerator_style import COLOURS, MARKERS
+from sweep.png import png_bytes
 
 SEEN, EXPECTED, LIMIT = "#0072B2", "#D55E00", "#000000"
 MOST_MODELS = 8
@@ -47,7 +47,7 @@ def traffic_png(models: Sequence[Mapping[str, Any]], seen: pl.DataFrame, expecte
         ax.set_ylim(bottom=0.0)
         _dates(ax)
     _legend(figure, axes[0][0])
-    return _png(figure)
+    return png_bytes(figure)
 
 
 def replay_png(models: Sequence[Mapping[str, Any]]) -> bytes | None:
@@ -80,7 +80,7 @@ def replay_png(models: Sequence[Mapping[str, Any]]) -> bytes | None:
             ax.set_xlabel("minute of the replay")
         pair[0].set_title(title(one), fontsize=13, loc="left", fontweight="bold")
     _legend(figure, axes[0][0])
-    return _png(figure)
+    return png_bytes(figure)
 
 
 def trend_png(history: pl.DataFrame, models: Sequence[Mapping[str, Any]]) -> bytes:
@@ -105,7 +105,7 @@ def trend_png(history: pl.DataFrame, models: Sequence[Mapping[str, Any]]) -> byt
         _dates(ax)
     axes[0][0].yaxis.get_major_locator().set_params(integer=True)
     _legend(figure, axes[0][0])
-    return _png(figure)
+    return png_bytes(figure)
 
 
 def title(one: Mapping[str, Any]) -> str:
@@ -142,9 +142,3 @@ def _dates(ax: Any) -> None:
 def _legend(figure: Any, ax: Any) -> None:
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=12, frameon=False)
-
-
-def _png(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="png", metadata={"Software": None})
-    return out.getvalue()

@@ -55,15 +55,22 @@ class History:
             else ""
         )
         return content | {
-            "told": f"{len(found)} frontiers: their hypervolume grew by {lately.mean():.2%} over the last {span} generations"
-            f" ({lately.max():.2%} the one that grew most){missing}; a search cannot prove that nothing better exists",
+            "told": f"{len(found)} frontiers: {_grew(span, lately)}{missing}; a search cannot prove that nothing better exists",
             "growth": {
                 "generations": span,
-                "mean": round(float(lately.mean()), 6),
-                "most": round(float(lately.max()), 6),
+                "mean": round(float(lately.mean()), 6) if span else None,
+                "most": round(float(lately.max()), 6) if span else None,
             },
             "hypervolume": [
                 {"evaluations": n, "share_of_the_last": round(1.0 - float(growth(then, found).mean()), 6)}
                 for n, then in zip(self._evaluations, self._contests, strict=True)
             ],
         }
+
+
+def _grew(span: int, shares: Floats) -> str:
+    """By how much the frontiers grew over the last `span` generations, in words."""
+    if span == 0:
+        return "of one generation, so whether they still grow is not known"
+    over = "the last generation" if span == 1 else f"the last {span} generations"
+    return f"their hypervolume grew by {shares.mean():.2%} over {over} ({shares.max():.2%} the one that grew most)"

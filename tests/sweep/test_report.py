@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from sweep.axes import Grid, Label
+from sweep.cli import main
 from sweep.errors import UserError
 from sweep.frontier import COST
 from sweep.hydra_sweeper import compose_grid
@@ -112,6 +113,20 @@ def test_a_sweep_is_drawn_again_with_the_pictures_that_it_leaves_out(run: Run, f
     assert all(
         (run.folder / name).read_bytes().startswith(b"\x89PNG") for name in drawn if name.endswith(".png")
     )
+
+
+def test_a_report_without_an_answer_says_so(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("slow") / "run"
+    overrides = ["model=llama_3_1_8b", "hardware=h100_sxm", "slo.tpot_ms=0.01", f"output.dir={folder}"]
+    assert main(overrides) == 0
+    told = "no deployment with a price meets the SLO; the fastest is "
+    assert told in capsys.readouterr().err
+    assert main(["report", str(folder)]) == 0
+    drawn = capsys.readouterr()
+    assert told in drawn.err
+    assert "throughput.png" in drawn.out
 
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:

@@ -159,6 +159,32 @@ def test_a_search_says_how_sure_it_is(tmp_path: Path, capsys: pytest.CaptureFixt
     assert shares == sorted(shares) and shares[-1] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("evaluations", "said"),
+    [(1, "of one generation, so whether they still grow is not known"), (40, "over the last generation (")],
+)
+def test_a_search_of_one_or_two_generations_says_so(
+    evaluations: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(
+        tmp_path / "r", "hardware=h100_sxm", "model=llama_3_1_8b", f"search.evaluations={evaluations}"
+    )
+    assert said in capsys.readouterr().err
+    growth = json.loads((folder / "manifest.json").read_text())["search"]["growth"]
+    assert (growth["mean"] is None) == (growth["generations"] == 0) == (evaluations == 1)
+
+
+def test_a_search_without_an_answer_is_reported_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(tmp_path / "r", "model=llama_3_3_70b", "hardware=l40s", "parallelism=tp1")
+    capsys.readouterr()
+    assert main(["report", str(folder)]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("no row is feasible: ") and told.err.count("\n") == 1
+
+
 def test_accelerators_without_a_price_are_left_alone(found: Path) -> None:
     rows = pl.read_parquet(found / "parts" / "*.parquet")
     assert "h20" not in rows["hardware"].unique().to_list()
