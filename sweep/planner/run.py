@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     for line in [
         *question_lines(done.answer),
-        *answer_lines(done.answer, done.winner, done.smallest, done.cheapest),
+        *answer_lines(done.answer, done.winner, done.smallest, done.cheapest, done.insights),
     ]:
         print(line)
     print()

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from sweep.planner.answer import HOURS_PER_MONTH, Answer, plan_row, tokens_per_request
-from sweep.planner.insights import Insights
+from sweep.planner.insights import TOLD_APART, Insights
 from sweep.planner.names import plan_name
 from sweep.planner.plans import Plan
 from sweep.planner.questions import SWING
@@ -39,15 +39,15 @@ def question_lines(answer: Answer) -> list[str]:
     ]
 
 
-def answer_lines(answer: Answer, winner: Plan, smallest: Plan, cheapest: Plan) -> list[str]:
-    """The answer in three sentences, and the other objective's where it differs."""
+def answer_lines(answer: Answer, winner: Plan, smallest: Plan, cheapest: Plan, found: Insights) -> list[str]:
+    """The answer in three sentences, how sure it is in the first, and the other objective's where it differs."""
     row = plan_row(winner, answer)
     cost = f", {money(winner.usd_per_hour)}/h ({money(winner.usd_per_hour * HOURS_PER_MONTH, 0)} a month)"
     if not math.isfinite(winner.usd_per_hour):
         cost = ", no price in this book"
     lines = [
         "",
-        f"answer   {plan_name(winner, answer.question.candidates)}",
+        f"answer   {plan_name(winner, answer.question.candidates)}{sureness(winner, found)}",
         f"         {winner.gpus:,} GPUs{cost}"
         + (f"; ${row['usd_per_m_total']:.3g} per M tokens at the planned load" if "/h" in cost else ""),
         f"         {winner.utilization:.0%} utilized at the planned load, sustains {figure(winner.capacity_per_s)} requests/s"
@@ -66,19 +66,23 @@ def answer_lines(answer: Answer, winner: Plan, smallest: Plan, cheapest: Plan) -
     return lines
 
 
+def sureness(winner: Plan, found: Insights) -> str:
+    """How sure the answer is, in the line that gives it; empty where there is no price to compare, or nothing else."""
+    if found.chance_of_winner is None or not math.isfinite(winner.usd_per_hour):
+        return ""
+    verdict = "" if found.told_apart else ": the two are not told apart"
+    return f", cheaper than the second with probability {found.chance_of_winner:.0%}{verdict}"
+
+
 def insight_lines(found: Insights, answer: Answer) -> list[str]:
     """What would change the answer."""
     lines: list[str] = []
     if found.second is not None and found.chance_of_winner is not None:
-        verdict = (
-            "told apart" if found.told_apart else "not told apart: measure both, or take the simpler one"
-        )
-        lines += [
-            "",
-            f"second   {found.names[1]}",
-            f"         the answer is the cheaper one with probability {found.chance_of_winner:.0%} given the estimates' errors"
-            f" ({verdict})",
-        ]
+        lines += ["", f"second   {found.names[1]}"]
+        if not found.told_apart:
+            lines.append(
+                f"         less than {TOLD_APART:.0%} sure given the estimates' errors: measure both, or take the simpler one"
+            )
     even = found.break_even
     if even is not None:
         ways = [f"${even.price_usd_per_gpu_hour:.2f} per GPU-hour"] if even.price_usd_per_gpu_hour else []

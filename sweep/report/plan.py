@@ -27,7 +27,8 @@ MOST_INTERVALS = 400
 def plan_html(done: Planned) -> bytes:
     """The report of a finished plan; all text from outside is data or escaped."""
     answer = done.answer
-    lines = [*question_lines(answer), *answer_lines(answer, done.winner, done.smallest, done.cheapest)]
+    told = answer_lines(answer, done.winner, done.smallest, done.cheapest, done.insights)
+    lines = [*question_lines(answer), *told]
     frame = done.frame()
     columns = [c for c in HEADS if c in frame.columns]
     rows = [[(cell(c, row[c]), c != "plan") for c in columns] for row in frame.iter_rows(named=True)]

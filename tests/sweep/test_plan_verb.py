@@ -26,6 +26,12 @@ def test_a_plan_is_told_to_a_person_and_left_in_a_folder(tmp_path, capsys):
     assert lines[-1] == str(tmp_path / "run")
     answer = next(line for line in lines if line.startswith("answer"))
     assert " x " in answer and ("h100_sxm" in answer or "l40s" in answer)
+    told = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert (
+        f"cheaper than the second with probability {told['chance_that_the_winner_is_cheaper']:.0%}" in answer
+    )
+    assert ("not told apart" in answer) is not told["distinguishable"]
+    assert answer in (tmp_path / "run" / "report.html").read_text()
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
         "plans.parquet",
@@ -38,6 +44,13 @@ def test_a_plan_is_told_to_a_person_and_left_in_a_folder(tmp_path, capsys):
     assert (tmp_path / "run" / "tornado.png").read_bytes().startswith(b"\x89PNG")
     curve = pl.read_parquet(tmp_path / "run" / "curve.parquet")
     assert not curve["within_slo"].all() and curve["within_slo"].any()
+
+
+def test_an_answer_without_a_second_claims_no_probability(tmp_path, capsys):
+    one = ["hardware=h100_sxm", *SMALL[2:]]
+    assert cli.main(["plan", SMALL[0], *one, f"output.dir={tmp_path / 'run'}"]) == 0
+    answer = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("answer"))
+    assert answer == "answer   4 x h100_sxm checkpoint tp1"
 
 
 def test_json_alone_is_on_stdout_and_its_answer_is_verified(tmp_path, capsys):
