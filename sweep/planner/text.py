@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from sweep.planner.answer import HOURS_PER_MONTH, Answer, plan_row, tokens_per_request
-from sweep.planner.insights import TOLD_APART, Insights
+from sweep.planner.insights import Insights
 from sweep.planner.names import plan_name
 from sweep.planner.plans import Plan
-from sweep.planner.questions import SWING
+from sweep.planner.questions import SWING, TOLD_APART
 
 MOST_STRETCHES = 6
 
