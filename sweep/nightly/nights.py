@@ -66,8 +66,24 @@ def inputs_of(folder: Path, night: date) -> str | None:
 
 
 def publish(folder: Path, night: date, inputs: str, files: Mapping[str, bytes]) -> Path:
-    """Put a night in its place in one step, with a manifest of its files; an older version of it goes."""
+    """Put a night in its place in one step, with a manifest of its files; an older version goes, or stays where this fails."""
     new, own, old = (folder / f"{prefix}{night}" for prefix in (_NEW, "", _OLD))
+    try:
+        _fill(new, night, inputs, files)
+        if own.exists():
+            os.rename(own, old)
+        os.rename(new, own)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        if old.exists() and not own.exists():
+            os.rename(old, own)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    return own
+
+
+def _fill(new: Path, night: date, inputs: str, files: Mapping[str, bytes]) -> None:
+    """A folder of the night's files and their manifest."""
     new.mkdir()
     for name, content in files.items():
         write_atomic(new / name, content)
@@ -77,11 +93,6 @@ def publish(folder: Path, night: date, inputs: str, files: Mapping[str, bytes]) 
         "files": {n: digest(c) for n, c in files.items()},
     }
     write_atomic(new / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-    if own.exists():
-        os.rename(own, old)
-    os.rename(new, own)
-    shutil.rmtree(old, ignore_errors=True)
-    return own
 
 
 def nights(folder: Path, before: date = date.max) -> tuple[dict[date, dict[str, Any]], list[str]]:

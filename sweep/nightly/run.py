@@ -92,10 +92,22 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 
 def _night(job: Job, events: Events) -> tuple[dict[str, Any], Path]:
-    folder = job.folder
-    nights.mend(folder)
+    nights.mend(job.folder)
     wanted = _wanted(job)
-    steps = Steps(folder / f".work-{wanted or job.night}", events)
+    steps = Steps(job.folder, str(wanted or job.night), events)
+    try:
+        done = _worked_out(job, wanted, steps, events)
+    except UserError:
+        # What is refused once is refused again: there is nothing to go on with.
+        steps.clear()
+        raise
+    steps.clear()
+    events.tell("done", night=done[0]["night"], exit_status=done[0]["exit_status"])
+    return done
+
+
+def _worked_out(job: Job, wanted: date | None, steps: Steps, events: Events) -> tuple[dict[str, Any], Path]:
+    folder = job.folder
     key = digest_of(__version__, job.reading, str(wanted), log_state(job, wanted))
     traffic = steps.traffic(key, lambda: traffic_of(job, wanted, steps.folder))
     earlier, remarks = nights.nights(folder, traffic.night)
@@ -117,9 +129,7 @@ def _night(job: Job, events: Events) -> tuple[dict[str, Any], Path]:
         with events.timed("outputs"):
             nights.publish(folder, traffic.night, inputs, files_of_night(found, job.report))
     nights.write_history(folder)
-    steps.clear()
     plan: dict[str, Any] = json.loads((own / nights.PLAN).read_bytes())
-    events.tell("done", night=traffic.night, exit_status=plan["exit_status"])
     return plan, own
 
 

@@ -17,6 +17,8 @@ from sweep.nightly.events import Events
 from sweep.nightly.traffic import Traffic
 from sweep.parts import DIGEST_LENGTH, digest, parquet_bytes
 
+WORK = ".work-"
+"""Start of a work folder's name, before its night."""
 TABLES = ("hours", "earlier", "peak")
 
 
@@ -28,9 +30,9 @@ def digest_of(*values: Any) -> str:
 class Steps:
     """Results of the steps of one night that is being worked on."""
 
-    def __init__(self, folder: Path, events: Events) -> None:
-        self.folder, self.events = folder, events
-        folder.mkdir(exist_ok=True)
+    def __init__(self, job_folder: Path, night: str, events: Events) -> None:
+        self.job_folder, self.folder, self.events = job_folder, job_folder / f"{WORK}{night}", events
+        self.folder.mkdir(exist_ok=True)
 
     def plain(self, name: str, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """A step whose result is plain values; computed unless the work folder has it for the same `key`."""
@@ -61,5 +63,6 @@ class Steps:
         return self.folder / f"{name}.{key}.parquet"
 
     def clear(self) -> None:
-        """Remove the work folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the work folder, and those of other nights: they were given up, since this one holds the job's lock."""
+        for folder in self.job_folder.glob(f"{WORK}*"):
+            shutil.rmtree(folder, ignore_errors=True)

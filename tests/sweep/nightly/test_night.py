@@ -13,6 +13,7 @@ import pytest
 
 from nightly.logs import NIGHT, a_day, contents, requests_of
 from sweep.errors import UserError
+from sweep.nightly import run as module
 from sweep.nightly.run import run
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -79,6 +80,73 @@ def test_an_empty_log_is_wrong_input_and_leaves_no_night(job, tmp_path: Path) ->
     with pytest.raises(UserError, match="no requests in it"):
         run(small)
     assert not (small.folder / NIGHT.isoformat()).exists()
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Work that nobody goes on with."""
+    return sorted(
+        path.name for path in folder.iterdir() if path.name.startswith((".work", ".new", ".old", ".tmp"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("", {}),
+        (
+            "timestamp,model,input_tokens,output_tokens\n2026-03-04T01:00:00Z,m,many,3\n",
+            {"on_bad_line": "stop"},
+        ),
+        ("arrival_s,input_tokens,output_tokens\n0,5,5\n", {}),
+        ("timestamp,model,input_tokens,output_tokens\n2026-03-04T13:00:00Z,m,5,3\n", {"night": "2026-03-09"}),
+    ],
+    ids=["empty", "bad line", "times without dates", "nothing to plan"],
+)
+@pytest.mark.parametrize("night", ["last", NIGHT.isoformat()])
+def test_a_refused_job_leaves_no_work_behind(
+    text: str, settings: dict[str, str], night: str, job, tmp_path: Path
+) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    small = job(str(tmp_path / "log.csv"), **{"night": night, **settings})
+    with pytest.raises(UserError):
+        run(small)
+    assert left_behind(small.folder) == []
+
+
+def test_the_work_of_a_night_that_was_given_up_goes_with_the_next_that_is_done(job, monkeypatch) -> None:
+    def killed(*_: object) -> None:
+        raise SystemExit(143)
+
+    day_after = NIGHT + timedelta(days=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "model_plan", killed)
+        with pytest.raises(SystemExit):
+            run(job(requests_of(NIGHT, a_day())))
+    small = job(requests_of(day_after, a_day()), night=day_after.isoformat())
+    assert left_behind(small.folder) == [f".work-{NIGHT}"]
+    run(small)
+    assert left_behind(small.folder) == []
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_night_whose_replacement_fails_at_the_last_step_stands(job, monkeypatch, nth: int) -> None:
+    run(job(requests_of(NIGHT, a_day())))
+    small = job(requests_of(NIGHT, a_day(3000)))
+    before = (small.folder / NIGHT.isoformat() / "plan.json").read_bytes()
+    real, calls = os.rename, []
+
+    def full(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == nth:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", full)
+        with pytest.raises(UserError, match="No space left on device"):
+            run(small)
+    assert (small.folder / NIGHT.isoformat() / "plan.json").read_bytes() == before
+    assert left_behind(small.folder) == [f".work-{NIGHT}"]
 
 
 def test_a_missing_log_is_wrong_input(job, tmp_path: Path) -> None:
