@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kernels
+from tests.waiting import HANGS_S
 
 TINY = '''"""A kernel that calls a part compiled once."""
 
@@ -73,7 +74,7 @@ def started(source: Path, cache: Path) -> subprocess.Popen[str]:
 
 
 def answer(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate(timeout=HANGS_S)
     assert process.returncode == 0
     return out.strip()
 

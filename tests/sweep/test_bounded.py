@@ -41,7 +41,7 @@ def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
         read_text(tmp_path / name, 100)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_a_pipe_that_nobody_writes_to_is_told_and_one_with_a_writer_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="is a pipe that nobody writes to"):
@@ -53,7 +53,7 @@ def test_a_pipe_that_nobody_writes_to_is_told_and_one_with_a_writer_is_read(tmp_
     os.close(mine)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path(NO_SIZE).exists(), reason="no /dev/zero")
 @pytest.mark.parametrize(
     "arguments",
@@ -78,7 +78,7 @@ def test_a_file_without_an_end_is_told(
 ESTIMATE = ["estimate", "--model", "llama_3_1_8b", "--hardware", "h100_sxm"]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "arguments",
     [

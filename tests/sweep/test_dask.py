@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from sweep.hydra_sweeper import compose_grid
 from sweep.run import Run, evaluate, finish, start
+from tests.waiting import HANGS_S, wait_for
 
 distributed = pytest.importorskip("distributed")
 
@@ -57,16 +57,14 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     file = tmp_path / "scheduler.json"
     scheduler = ("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
     worker = ("distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
-    with process(*scheduler, "--scheduler-file", str(file)):
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
+    with process(*scheduler, "--scheduler-file", str(file)) as started:
+        wait_for(file.exists, started)
         with (
             process(*worker, "--scheduler-file", str(file)) as first,
             process(*worker, "--scheduler-file", str(file)),
             distributed.Client(scheduler_file=str(file)) as client,
         ):
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=HANGS_S)
             yield client.scheduler.address, first
 
 
@@ -78,8 +76,7 @@ def test_a_cluster_leaves_the_same_bytes_as_threads(
     local = a_run(tmp_path / "local")
 
     def kill_after_the_first_part() -> None:
-        while not list((tmp_path / "cluster" / "parts").glob("part-*")):
-            time.sleep(0.005)
+        wait_for(lambda: list((tmp_path / "cluster" / "parts").glob("part-*")))
         worker.kill()
 
     if kill:

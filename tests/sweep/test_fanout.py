@@ -17,6 +17,7 @@ from sweep.candidates import chosen, record_of, with_neighbours
 from sweep.errors import UserError
 from sweep.fanout import FOLDER, PICTURE, TABLE, differences, fan_out, sound_files
 from sweep.fields import record_dtype
+from tests.waiting import wait_for
 
 SWEEP = [
     "model=llama_3_1_8b",
@@ -186,6 +187,10 @@ if __name__ == "__main__":
 """
 
 
+def rows_done(folder):
+    return len(list((folder / FOLDER).glob("row-*")))
+
+
 def killed_and_resumed(folder, tmp_path, kills, workers):
     """Kill a fan-out as often as asked, each time a little later, then let it finish; returns its table's bytes."""
     script = tmp_path / "slow.py"
@@ -194,9 +199,8 @@ def killed_and_resumed(folder, tmp_path, kills, workers):
     here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     for k in range(kills):
         run_ = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL, env=here)
-        deadline, before = time.monotonic() + 60, len(list((folder / FOLDER).glob("row-*")))
-        while len(list((folder / FOLDER).glob("row-*"))) <= before and time.monotonic() < deadline:
-            time.sleep(0.01)
+        before = rows_done(folder)
+        wait_for(lambda before=before: rows_done(folder) > before, run_)
         time.sleep(0.013 * k)
         os.killpg(run_.pid, signal.SIGKILL)
         run_.wait()

@@ -210,10 +210,10 @@ def test_the_summary_says_by_how_much_a_router_is_ahead(shared, tmp_path, capsys
     assert f"prefix hits {told['change']['prefix_hit_tokens']:+.1%}" in line
 
 
-def test_a_hundred_thousand_requests_take_seconds():
+def test_a_hundred_thousand_requests_take_seconds_of_processor_time():
     requests = synthesize(Traffic(100_000, 100.0, isl=1024, osl=128, length_range=0.5))
     fleet(synthesize(Traffic(10, 100.0, isl=1024, osl=128)), ROUTE_LEAST)
-    began = time.perf_counter()
+    began = time.process_time()
     outcome = fleet(requests, ROUTE_LEAST)
     assert outcome.finished
-    assert time.perf_counter() - began < 60.0
+    assert time.process_time() - began < 60.0

@@ -18,6 +18,7 @@ from sweep import files as files_module
 from sweep.errors import UserError
 from sweep.hydra_sweeper import compose_grid
 from sweep.run import carry_out, resume, start
+from tests.waiting import HANGS_S, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID = (
@@ -50,11 +51,8 @@ def killed_after(arguments: list[str], folder: Path, wanted_parts: int, delay_s:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 240
-    while process.poll() is None and time.monotonic() < deadline:
-        if (folder / "config.yaml").is_file() and len(list(folder.glob("parts/part-*"))) >= wanted_parts:
-            break
-        time.sleep(0.001)
+    config, parts = folder / "config.yaml", folder / "parts"
+    wait_for(lambda: config.is_file() and len(list(parts.glob("part-*"))) >= wanted_parts, process)
     time.sleep(delay_s)
     process.send_signal(signal.SIGKILL)
     return process.wait() == -signal.SIGKILL
@@ -118,7 +116,7 @@ def test_a_disk_that_fails_is_one_line_and_resume_repairs(
     assert "\n" not in caught.value.message
     # the block under way in the other thread ends by itself
     for thread in set(threading.enumerate()) - threads_before:
-        thread.join(timeout=300)
+        thread.join(timeout=HANGS_S)
         assert not thread.is_alive()
     assert not list(folder.rglob(".tmp-*"))
     assert resume(folder) == 0

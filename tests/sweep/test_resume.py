@@ -6,7 +6,6 @@ import copy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from sweep.evaluate import run_blocks
 from sweep.hydra_sweeper import compose_grid
 from sweep.run import Run, evaluate, finish, reopen, resume, start
 from sweep.saved import dumped, loaded
+from tests.waiting import wait_for
 
 OVERRIDES = (
     "model=llama_3_1_8b,qwen3_32b",
@@ -91,9 +91,7 @@ def test_a_process_killed_at_an_instant_resumes_to_the_same_bytes(
     command = [sys.executable, "-m", "sweep", *OVERRIDES, f"output.dir={folder}", "executor.workers=1"]
     root = Path(__file__).resolve().parents[2]
     process = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(folder.glob("parts/part-*")) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
+    wait_for(lambda: list(folder.glob("parts/part-*")), process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert (folder / "config.yaml").is_file()

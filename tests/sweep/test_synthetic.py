@@ -176,8 +176,8 @@ def test_impossible_traffic_is_refused(wrong):
         synthesize(Traffic(**wrong))
 
 
-def test_a_million_requests_are_made_in_seconds():
-    began = time.perf_counter()
+def test_a_million_requests_are_made_in_seconds_of_processor_time():
+    began = time.process_time()
     made = synthesize(Traffic(10**6, 100.0, "gamma", 0.5, distribution="lognormal", isl=800, n_prefixes=1000))
-    assert time.perf_counter() - began < 10.0
+    assert time.process_time() - began < 10.0
     assert len(made) == 10**6

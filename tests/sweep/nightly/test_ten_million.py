@@ -1,4 +1,4 @@
-"""A night of ten million requests of five models: bounded in memory and time."""
+"""A night of ten million requests of five models: bounded in memory."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def write_log(path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_ten_million_requests_take_under_three_gib_and_ten_minutes(tmp_path: Path) -> None:
+@pytest.mark.timeout(3600)
+def test_ten_million_requests_take_under_three_gib(tmp_path: Path) -> None:
     write_log(tmp_path / "log.csv")
     command = [sys.executable, "-m", "sweep", "nightly", "job=demo", f"job.night={NIGHT}"]
     files = [f"job.log={tmp_path / 'log.csv'}", f"job.folder={tmp_path / 'out'}"]
@@ -57,7 +57,6 @@ def test_ten_million_requests_take_under_three_gib_and_ten_minutes(tmp_path: Pat
     peak_mib = events["peak_rss_mib"].max()
     print(f"{seconds:.0f} s, {peak_mib:.0f} MiB at the most")
     assert peak_mib < 3 * 1024
-    assert seconds < 600
     models = pl.read_parquet(tmp_path / "out" / str(NIGHT) / "models.parquet")
     assert abs(int(models["requests"].sum()) - REQUESTS) < 24
     (tmp_path / "log.csv").unlink()

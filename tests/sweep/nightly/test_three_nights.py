@@ -17,6 +17,7 @@ import pytest
 from nightly.logs import SMALL_PLAN, contents
 from sweep.api import lines
 from sweep.nightly.run import run
+from tests.waiting import wait_for
 
 FIRST = date(2026, 3, 3)
 NIGHTS = [FIRST + timedelta(days=k) for k in range(3)]
@@ -104,10 +105,7 @@ def test_a_killed_night_run_again_has_the_same_files(
         command(azure_log, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     # The instant counts from the first sign of work, so that kills fall into the work and not into the start of Python.
-    for _ in range(600):
-        if (folder / "nightly.jsonl").exists() or killed.poll() is not None:
-            break
-        _wait(killed, 0.05)
+    wait_for((folder / "nightly.jsonl").exists, killed)
     _wait(killed, float(np.random.default_rng(seed).uniform(0.0, seconds_of_work(undisturbed))))
     killed.send_signal(signal.SIGKILL)
     killed.wait()
