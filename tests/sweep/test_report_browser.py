@@ -14,10 +14,13 @@ import pytest
 
 from sweep.hydra_sweeper import compose_grid
 from sweep.run import carry_out, start
+from tests.waiting import HANGS_S
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 SLOWEST_REDRAW_S, SLOWEST_HOVER_S = 1.0, 0.5
 """Answers that still feel immediate on two shared cores without a graphics card."""
+PLAIN_DRAWINGS = 8.0
+"""On a slower machine a redraw may take as long as so many plain drawings of as many dots (here it takes one or two)."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,9 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--enable-unsafe-swiftshader"]
+            executable_path=program,
+            args=["--no-sandbox", "--enable-unsafe-swiftshader"],
+            timeout=HANGS_S * 1000,
         )
         yield chromium
         chromium.close()
@@ -41,6 +46,7 @@ class Page:
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        self.page.set_default_timeout(HANGS_S * 1000)
         self.page.on(
             "console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None
         )
@@ -181,9 +187,22 @@ def test_twenty_thousand_points_stay_responsive(browser: Any, tmp_path: Path) ->
         await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
         return (performance.now() - began) / 1000;
     }"""
-    # the least of a few is what other processes leave alone
-    assert min(page.page.evaluate(timed, "slo") for _ in range(4)) < SLOWEST_REDRAW_S
-    assert page.page.evaluate(timed, "filter") < 3.0 * SLOWEST_REDRAW_S
+    dots = """async n => {
+        const canvas = document.createElement("canvas"), began = performance.now();
+        [canvas.width, canvas.height] = [1000, 600];
+        document.body.append(canvas);
+        const pen = canvas.getContext("2d");
+        for (let i = 0; i < n; i++) { pen.beginPath(); pen.arc(i % 1000, i % 600, 3, 0, 7); pen.fill(); pen.stroke(); }
+        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+        canvas.remove();
+        return (performance.now() - began) / 1000;
+    }"""
+    # the least of a few, taken in turn, is what other processes leave alone
+    turns = [(page.page.evaluate(dots, 20_000), page.page.evaluate(timed, "slo")) for _ in range(4)]
+    plain, redraw = map(min, zip(*turns, strict=True))
+    slowest = max(SLOWEST_REDRAW_S, PLAIN_DRAWINGS * plain)
+    assert redraw < slowest
+    assert page.page.evaluate(timed, "filter") < 3.0 * slowest
     page.hover()
     hover = page.page.evaluate(
         "(() => { const t = performance.now(); show(10); return (performance.now() - t) / 1000; })()"
