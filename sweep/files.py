@@ -66,7 +66,7 @@ def check_folder(folder: Path, field: str, own: Collection[str] | None = None) -
 def replaced(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """A file to write that takes the place of `path` once it is complete and on disk: a reader never sees half of it.
 
-    Raises UserError for a folder in its place, OSError where the system refuses; nothing is left behind then.
+    Raises UserError for a folder in its place, OSError with the path where the system refuses; nothing is left behind then.
     """
     if path.is_dir():
         raise UserError("is a folder", file=str(path))
@@ -84,7 +84,8 @@ def replaced(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename == str(temporary):
+        if isinstance(error, OSError) and error.strerror and error.filename in (None, str(temporary)):
+            # A full disk is met while writing: the system names no file then.
             error.filename = str(path)
         raise
     _sync_folder(path.parent)

@@ -288,6 +288,7 @@ def redraw(folder: Path) -> list[Path]:
     from sweep.plots import throughput_png
 
     run = reopen(folder)
+    check_folder(folder, "DIR")
     if not (folder / FRONTIER).is_file():
         raise UserError(f"is not finished: servesweep resume {folder}", field="report", value=folder)
     summary, _ = evaluate(run)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sweep import files
 from sweep.cli import main
 from sweep.errors import UserError
 from sweep.files import TEMPORARY, check_folder, replaced, write_atomic
@@ -227,6 +230,64 @@ def direct_writes(file: Path) -> list[str]:
         if name in WRITERS and to_name and to_name[0] not in streams and not module_function:
             found.append(f"{file.name}:{call.lineno} {name}({to_name[0]})")
     return found
+
+
+def full_at(nth: int) -> Callable[[int], None]:
+    """`os.fsync` of a disk that is full at the nth file."""
+    calls: list[int] = []
+
+    def fsync(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == nth:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return fsync
+
+
+@pytest.mark.parametrize(
+    ("nth", "file"), [(1, "pareto.png"), (2, "report.html"), (3, "throughput.png"), (4, "breakdown.png")]
+)
+def test_a_report_on_a_full_disk_names_the_file_in_one_line(
+    nth: int,
+    file: str,
+    inputs: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["model=llama_3_1_8b", "hardware=h100_sxm", "output.dir=r"]) == 0
+    before = {path: path.read_bytes() for path in sorted(Path("r").rglob("*")) if path.is_file()}
+    capsys.readouterr()
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "_sync_folder", lambda _: None)
+        patched.setattr(os, "fsync", full_at(nth))
+        assert main(["report", "r"]) == 2
+    assert capsys.readouterr().err == f"servesweep report: r/{file}: No space left on device\n"
+    assert before.items() <= {p: p.read_bytes() for p in Path("r").rglob("*") if p.is_file()}.items()
+    assert not list(Path("r").rglob(".tmp-*"))
+
+
+def test_a_report_into_a_folder_that_cannot_be_written_is_one_line(
+    inputs: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["model=llama_3_1_8b", "hardware=h100_sxm", "output.dir=r"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert main(["report", "r"]) == 2
+    assert capsys.readouterr().err == "servesweep report: DIR=r: r cannot be written\n"
+
+
+@pytest.mark.parametrize("option", [["--plot", "p.png"], ["--markdown", "p.md"]])
+def test_a_validation_on_a_full_disk_names_the_file_in_one_line(
+    option: list[str], inputs: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("t.csv").write_text(MEASURED + ROW)
+    monkeypatch.setattr(os, "fsync", full_at(1))
+    assert main(["validate", "t.csv", *option]) == 2
+    out, told = capsys.readouterr()
+    assert told.startswith("servesweep validate: p.")
+    assert told.endswith("No space left on device\n") and told.count("\n") == 1
+    assert out == ""
+    assert sorted(path.name for path in Path().iterdir()) == sorted([*inputs, "t.csv"])
 
 
 def test_nothing_is_written_but_by_the_one_writer() -> None:
