@@ -29,9 +29,9 @@ def sweep(*overrides: Overrides, max_rows: int = 5_000_000) -> pl.DataFrame:
     from sweep.errors import UserError
     from sweep.evaluate import Evaluator
     from sweep.fidelity import base_of
-    from sweep.hydra_sweeper import compose_grid
+    from sweep.traced import composed
 
-    grid = compose_grid(lines(overrides))
+    grid = composed(lines(overrides))
     if grid.n_rows > max_rows:
         raise UserError(f"{grid.n_rows:,} rows; max_rows is {max_rows:,}", field="sweep")
     fitted = coefficients(grid.hardware, base_of(str(grid.settings["fidelity.level"])))

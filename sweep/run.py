@@ -24,6 +24,7 @@ from sweep.evaluate import BEST_ONLY, BlockJob, Evaluator, run_blocks
 from sweep.fidelity import base_of
 from sweep.fields import by_key
 from sweep.fields.inert import inert, notes
+from sweep.fields.readers import TRACE_KEYS
 from sweep.files import check_folder, write_atomic
 from sweep.frontier import FRONTIERS, Running, Summary, ranks
 from sweep.manifest import FILE as MANIFEST
@@ -62,7 +63,10 @@ class Run:
         """Inputs that can change no result of this grid, and what they would need; of run settings those given."""
         keys = dict.fromkeys([*by_key(), *self.grid.given])
         verb = "search" if self.searched else "sweep"
-        return inert(self.grid.possible(), keys, verb=verb, read=self.simulated)
+        found = inert(self.grid.possible(), keys, verb=verb, read=(*self.simulated, *TRACE_KEYS))
+        if self.grid.settings.get(TRACE_KEYS[0]):
+            return found
+        return found | dict.fromkeys(TRACE_KEYS[1:], TRACE_KEYS[0])
 
     @cached_property
     def simulated(self) -> tuple[str, ...]:
@@ -89,11 +93,10 @@ Work = Callable[[Run], tuple[Summary, dict[str, Any]]]
 
 def main(argv: Sequence[str]) -> int:
     """`servesweep [sweep] [-m] [overrides]`."""
-    from sweep.hydra_sweeper import compose_grid
+    from sweep.traced import composed
 
     overrides, config_dirs = arguments(argv)
-    grid = compose_grid(overrides, config_dirs=config_dirs)
-    carry_out(start(grid))
+    carry_out(start(composed(overrides, config_dirs)))
     return 0
 
 
@@ -157,14 +160,7 @@ def start(grid: Grid, *, searched: bool = False) -> Run:
 
 
 def _refuse_what_simulations_cannot(settings: dict[str, Any]) -> None:
-    """Raises UserError, before anything is evaluated, for traffic that is not there or that candidates cannot be given."""
-    if settings.get("workload.trace"):
-        from sweep.traces.source import present
-
-        try:
-            present(settings["workload.trace"])
-        except UserError as error:
-            raise UserError(error.message, field="workload.trace") from None
+    """Raises UserError, before anything is evaluated, for traffic that candidates cannot be given."""
     if settings.get("des.top"):
         from sweep.simulate.deployment import Shape
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+TRACE_KEYS = ("workload.trace", "workload.columns", "workload.on_bad_line")
+"""A trace, and how it is read, which is of no use without one."""
 READERS: Mapping[str, tuple[str, ...]] = {
     "bench": ("estimate",),
     "demand": ("plan", "nightly"),
@@ -24,9 +26,7 @@ READERS: Mapping[str, tuple[str, ...]] = {
     "output.top": ("sweep", "search"),
     "search": ("search",),
     "serving": ("simulate",),
-    "workload.columns": ("plan",),
-    "workload.on_bad_line": ("plan",),
-    "workload.trace": ("plan",),
+    **dict.fromkeys(TRACE_KEYS, ("sweep", "search", "plan")),
 }
 """A key, or a group for all its keys -> the verbs that read it. What is not listed describes a deployment or its load,
 which every verb reads; of two entries the longer counts."""

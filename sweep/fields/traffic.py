@@ -20,7 +20,7 @@ FIELDS = (
     _shape(
         "trace",
         "path",
-        "Trace to replay or to plan for: CSV, JSONL, JSON or parquet; a name, a folder or a glob.",
+        "Trace to plan for, or whose mean lengths a sweep takes: CSV, JSONL, JSON or parquet; a name, a folder or a glob.",
         auto="synthetic requests",
     ),
     _shape(

@@ -15,6 +15,7 @@ from sweep.catalog.yaml_file import read_yaml
 from sweep.paths import conf_dir
 from sweep.planner.candidates import Candidates, candidates_of
 from sweep.planner.demand import LATENCIES, Demand, Limits, demand_of
+from sweep.traces.lengths import mean_lengths
 from sweep.traces.requests import Requests
 
 PRESET = "plan"
@@ -52,8 +53,7 @@ def of_grid(grid: Grid, trace: Requests | None = None) -> Question:
     trace = _trace(grid) if trace is None else trace
     rate = math.nan
     if trace is not None:
-        for column, lengths in (("isl", trace.isl), ("osl", trace.osl)):
-            candidates.records[column] = max(1.0, round(float(np.mean(lengths))))
+        candidates.records["isl"], candidates.records["osl"] = mean_lengths(trace)
         candidates.records["length_range"] = 1.0
         rate = busiest_minute_per_s(trace)
     return Question(grid, candidates, demand_of(grid.settings, rate), limits_of(grid, candidates), trace)

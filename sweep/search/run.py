@@ -39,10 +39,10 @@ Evaluate = Callable[[int, Rows], pl.DataFrame]
 
 def main(argv: Sequence[str]) -> int:
     """`servesweep search [overrides]`."""
-    from sweep.hydra_sweeper import compose_grid
+    from sweep.traced import composed
 
     overrides, config_dirs = arguments(argv)
-    grid = compose_grid(overrides, config_dirs=config_dirs)
+    grid = composed(overrides, config_dirs)
     check(grid)
     carry_on(start(grid, searched=True))
     return 0

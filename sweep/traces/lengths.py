@@ -1,4 +1,4 @@
-"""Prompt and output lengths of synthetic requests."""
+"""Prompt and output lengths of synthetic requests, and the means of those of a trace."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.traces.requests import MAX_TOKENS, Int32s
+from sweep.traces.requests import MAX_TOKENS, Int32s, Requests
 
 Distribution = Literal["uniform", "lognormal", "empirical"]
 DISTRIBUTIONS: tuple[Distribution, ...] = ("uniform", "lognormal", "empirical")
+
+
+def mean_lengths(requests: Requests) -> tuple[int, int]:
+    """Mean prompt and mean output of a trace, whole tokens, at least 1."""
+    prompt, output = (max(1, round(float(np.mean(lengths)))) for lengths in (requests.isl, requests.osl))
+    return prompt, output
 
 
 def uniform(rng: np.random.Generator, n: int, nominal: int, ratio: float) -> Int32s:

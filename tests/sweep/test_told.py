@@ -99,20 +99,17 @@ def test_a_shuffled_axis_is_the_axis(capsys: pytest.CaptureFixture[str]) -> None
     assert a.equals(b)
 
 
-def test_a_trace_given_to_a_sweep_must_be_there_and_is_said_to_change_nothing(
+def test_a_trace_given_to_a_sweep_or_an_estimate_must_be_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "missing.csv: no such file" in refused([*SWEEP, "workload.trace=missing.csv"], capsys)
     assert "missing.csv: no such file" in refused([*ESTIMATE, "workload.trace=missing.csv"], capsys)
 
 
-@pytest.mark.parametrize(
-    "line", ["workload.trace=t.csv", "workload.isl_sigma=2", "workload.hourly_rates='1 2'", "des.seed=3"]
-)
+@pytest.mark.parametrize("line", ["workload.isl_sigma=2", "workload.hourly_rates='1 2'", "des.seed=3"])
 def test_what_only_simulations_read_is_said_to_change_nothing(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("t.csv").write_text("arrival_s,isl,osl\n0,5,5\n")
     key = line.partition("=")[0]
     assert main([*SWEEP, line, "output.dir=run"]) == 0
     assert f"note: {key} changes nothing here: it needs" in capsys.readouterr().err
@@ -155,6 +152,49 @@ def test_a_nightly_job_says_which_keys_it_does_not_read(capsys: pytest.CaptureFi
     told = capsys.readouterr().err
     assert told.startswith("note: search.seed changes nothing here: it needs servesweep search\n")
     assert "demand.spare" not in told
+
+
+TRACE = "arrival_s,isl,osl\n0,900,200\n1,1500,81\n2,701,350\n"
+
+
+@pytest.mark.parametrize("verb", [["sweep"], ["search", "search.evaluations=2"]], ids=["sweep", "search"])
+def test_a_sweep_takes_the_mean_lengths_of_a_trace_and_says_so(
+    verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("t.csv").write_text(TRACE)
+    axes = [*SWEEP[1:], "workload.concurrency=4,8"]
+    assert main([*verb, *axes, "workload.trace=t.csv", "output.dir=traced"]) == 0
+    told = capsys.readouterr().err
+    assert (
+        "workload.trace: the mean lengths of 3 requests, 1,034 -> 210 tokens; their arrivals are for" in told
+    )
+    assert "changes nothing" not in told
+    given = ["workload.isl=1034", "workload.osl=210", "workload.length_range=1"]
+    assert main([*verb, *axes, *given, "output.dir=given"]) == 0
+    traced, plain = (pl.read_parquet(f"{name}/parts/*.parquet") for name in ("traced", "given"))
+    assert traced.equals(plain)
+    Path("t.csv").unlink()
+    assert main(["resume", "traced"]) == 0
+
+
+def test_a_trace_that_contradicts_or_cannot_be_read_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text(TRACE)
+    Path("bad.csv").write_text(TRACE + "3,many,1\n")
+    for name in ("isl=1024", "osl=1,2", "length_range=0.8"):
+        told = refused([*SWEEP, "workload.trace=t.csv", f"workload.{name}"], capsys)
+        assert f"workload.{name.partition('=')[0]}: contradicts workload.trace" in told
+    assert "workload.trace: is one trace" in refused([*SWEEP, "workload.trace=t.csv,bad.csv"], capsys)
+    assert "bad.csv: line 5: isl=many" in refused([*SWEEP, "workload.trace=bad.csv"], capsys)
+    assert main([*SWEEP, "workload.trace=bad.csv", "workload.on_bad_line=skip", "output.dir=r"]) == 0
+    assert "mean lengths of 3 requests" in capsys.readouterr().err
+
+
+def test_what_a_trace_alone_needs_is_told_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SWEEP, "workload.on_bad_line=skip", "output.dir=r"]) == 0
+    assert "workload.on_bad_line changes nothing here: it needs workload.trace\n" in capsys.readouterr().err
+    Path("t.csv").write_text(TRACE)
+    assert main([*ESTIMATE, "workload.trace=t.csv"]) == 0
+    assert "workload.trace changes nothing here: it needs servesweep sweep" in capsys.readouterr().err
 
 
 def test_lengths_that_candidates_cannot_be_given_are_refused_before_a_sweep_begins(
