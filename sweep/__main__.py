@@ -1,5 +1,5 @@
 """`python -m sweep` is the same program as `servesweep`."""
 
-from sweep.cli import main
+from sweep.cli import program
 
-raise SystemExit(main())
+program()

@@ -5,10 +5,14 @@ Verbs import what they need when they run, so that `--help` answers at once.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from sweep.errors import EXIT_INPUT, EXIT_NO_ANSWER, LONGEST_MESSAGE, NoAnswer, UserError, nearest, printable
 
@@ -73,7 +77,7 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; returns the exit status (0 done, 1 our fault, 2 wrong input, 3 no answer)."""
+    """Run the program; returns the exit status (0 done, 1 our fault, 2 wrong input, 3 no answer, 130 interrupted)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = "sweep"
     try:
@@ -106,8 +110,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         if where is None:
             _forget_output()
         return _refused(verb, f"{where or 'output'}: {error.strerror}", EXIT_INPUT)
-    except KeyboardInterrupt:
-        return _refused(verb, "interrupted", INTERRUPTED)
+    except KeyboardInterrupt as interruption:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # a line of progress may stand there
+        return _refused(verb, "; ".join(["interrupted", *map(str, interruption.args)]), INTERRUPTED)
+
+
+def program() -> NoReturn:
+    """The console script: `main`, and then out of the process with its status, in whatever state an interruption left it."""
+    status: list[int] = []
+    atexit.register(
+        _end_interrupted, status
+    )  # registered first, it runs last: threads and workers have ended
+    status.append(main())
+    # What is done stays done; a second Ctrl-C ends at once what waits for a thread
+    signal.signal(signal.SIGINT, signal.SIG_DFL if status == [INTERRUPTED] else signal.SIG_IGN)
+    raise SystemExit(status[0])
+
+
+def _end_interrupted(status: list[int]) -> None:
+    """Exit with INTERRUPTED; Python itself would die of SIGINT where the interruption fell into code that a library made."""
+    if status != [INTERRUPTED]:
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _told(text: str) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import signal
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,7 @@ from sweep.axes import Grid, PackedGrid
 from sweep.errors import UserError
 from sweep.evaluation import evaluate_coded
 from sweep.fields import record_dtype
+from sweep.files import TEMPORARY
 from sweep.frame import FrameBuilder
 from sweep.frontier import Summariser, Summary
 from sweep.grid_columns import Floats, records_of
@@ -210,6 +214,11 @@ class BlockJob:
         """Evaluate a block, write its part, return its summary."""
         return index, self.store(index, self.evaluator.results_of(*self.rows_of(index)))
 
+    def discard_unfinished(self) -> None:
+        """Remove parts that are not written whole, once nobody writes any more."""
+        for path in self.folder.glob(f"{TEMPORARY}*") if self.folder is not None else ():
+            path.unlink(missing_ok=True)
+
     def store(self, index: int, block: Block) -> Summary:
         """Write the part of a block, or what is kept of it; its summary."""
         if self.keep == "all":
@@ -232,25 +241,65 @@ class BlockJob:
         return replace(self.evaluator.summariser.summary(pl.read_parquet(part)), **counts)
 
 
-def run_blocks(
-    job: BlockJob, blocks: Iterable[int], settings: dict[str, Any]
-) -> Iterator[tuple[int, Summary]]:
-    """Do `blocks` on the executor of the settings; summaries come as blocks finish, in any order."""
+Done = Generator[tuple[int, Summary], None, None]
+"""Blocks as they are finished: number and summary."""
+
+
+def run_blocks(job: BlockJob, blocks: Iterable[int], settings: dict[str, Any]) -> Done:
+    """Do `blocks` on the executor of the settings; summaries come as blocks finish, in any order.
+
+    Closed early, or by an interruption, it leaves no worker and nothing half-written behind.
+    """
+    workers = int(settings["executor.workers"] or os.cpu_count() or 1)
+    if settings["executor.kind"] == "threads":
+        yield from _in_threads(job, iter(blocks), workers)
+        return
     from joblib import Parallel, delayed, parallel_config
 
-    workers = int(settings["executor.workers"] or os.cpu_count() or 1)
     with executor(settings) as backend, parallel_config(backend=backend, n_jobs=workers):
-        yield from Parallel(return_as="generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1)(
-            delayed(job.do)(index) for index in blocks
-        )
+        parallel = Parallel(return_as="generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1)
+        try:
+            with _deaf_to_ctrl_c() if backend == "loky" else nullcontext():
+                summaries = parallel(delayed(job.do)(index) for index in blocks)
+            yield from summaries
+        except BaseException:
+            job.discard_unfinished()  # of workers that were ended while they wrote
+            raise
+
+
+def _in_threads(job: BlockJob, blocks: Iterator[int], workers: int) -> Done:
+    """Blocks that have begun are finished whatever happens: a thread cannot be ended while it writes."""
+    with ThreadPoolExecutor(workers) as pool:
+        begun = {pool.submit(job.do, index) for index in islice(blocks, 2 * workers)}
+        try:
+            while begun:
+                done, begun = wait(begun, return_when=FIRST_COMPLETED)
+                begun |= {pool.submit(job.do, index) for index in islice(blocks, len(done))}
+                yield from (future.result() for future in done)
+        finally:
+            for future in begun:
+                future.cancel()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started within never see the SIGINT that a terminal sends to all: this process ends them, without their traces."""
+    from multiprocessing.resource_tracker import ensure_running
+
+    ensure_running()  # started with the first worker instead, it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
 def executor(settings: dict[str, Any]) -> Iterator[str]:
-    """Name of joblib's backend, connected to the cluster where there is one."""
+    """Name of joblib's backend for processes, connected to the cluster where there is one."""
     kind, address = settings["executor.kind"], settings["executor.address"]
     if kind != "dask":
-        yield {"threads": "threading", "loky": "loky"}[kind]
+        yield "loky"
         return
     if not address:
         raise UserError("executor=dask needs the scheduler of a running cluster", field="executor.address")

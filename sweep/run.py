@@ -6,6 +6,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -114,8 +115,7 @@ def carry_out(run: Run, work: Work | None = None) -> None:
         message = f"cannot be written: {error.strerror}; servesweep resume {run.folder} continues"
         raise UserError(message, field="output.dir", value=run.folder) from None
     except KeyboardInterrupt:
-        print(f"servesweep resume {run.folder} continues", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(f"servesweep resume {run.folder} continues") from None
 
 
 def arguments(argv: Sequence[str]) -> tuple[list[str], list[Path]]:
@@ -198,8 +198,11 @@ def evaluate(run: Run) -> tuple[Summary, dict[str, Any]]:
     for path in done.values():
         running.add(job.recall(path))
     rows = sum(stop - begin for begin, stop in map(job.rows_of, missing))
-    with progress(run.grid.n_rows, run.grid.n_rows - rows) as advance:
-        for index, block in run_blocks(job, missing, run.grid.settings):
+    with (
+        progress(run.grid.n_rows, run.grid.n_rows - rows) as advance,
+        closing(run_blocks(job, missing, run.grid.settings)) as blocks,
+    ):
+        for index, block in blocks:
             running.add(block)
             begin, stop = job.rows_of(index)
             advance(stop - begin)

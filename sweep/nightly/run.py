@@ -56,6 +56,8 @@ def main(argv: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return EXIT_FAULT
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("run it again to continue") from None
     print(json.dumps(plan, indent=1) if as_json else summary_md(plan))
     if not as_json:
         print(folder)

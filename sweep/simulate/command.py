@@ -318,7 +318,7 @@ def run(options: argparse.Namespace) -> int:
     if used is not None:
         told |= used.summary()
     for line in heartbeats(outcome, built, cluster, used):
-        print(line, file=sys.stderr)
+        print(f"{line}\n", end="", file=sys.stderr)  # at once: an interruption must not part it from its end
     write_outputs(options, run_id, outcome, frame, told, built, cluster)
     left = frame.filter(pl.col("status") != "finished")["reason"].unique(maintain_order=True).to_list()
     print(json.dumps(told) if options.json else "\n".join([outputs.summary_text(told), *power.text(told)]))
