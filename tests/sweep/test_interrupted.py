@@ -69,16 +69,19 @@ def after(seconds: float) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("executor", ["threads", "loky"])
 def test_an_interrupted_sweep_says_how_to_go_on_and_does(tmp_path: Path, executor: str) -> None:
-    parts = tmp_path / "run" / "parts"
+    def parts() -> int:
+        return len(list((tmp_path / "run" / "parts").glob("part-*")))
+
     line = ["sweep", f"executor={executor}", *MANY_BLOCKS]
-    status, err, seconds = interrupted(line, tmp_path, lambda: len(list(parts.glob("part-*"))) > 3)
+    status, err, seconds = interrupted(line, tmp_path, lambda: parts() > 3)
     assert (status, err) == (130, "servesweep sweep: interrupted; servesweep resume run continues\n")
     assert seconds < 20
-    again = interrupted(["resume", "run"], tmp_path, lambda: len(list(parts.glob("part-*"))) > 40)[:2]
+    before = parts()
+    again = interrupted(["resume", "run"], tmp_path, lambda: parts() > before)[:2]
     assert again == (130, "servesweep resume: interrupted; servesweep resume run continues\n")
 
 
-@pytest.mark.parametrize("delay_s", [0.4, 2.0])
+@pytest.mark.parametrize("delay_s", [1.0, 2.5])
 @pytest.mark.parametrize(
     "line",
     [
