@@ -151,6 +151,46 @@ def stages_wait_us(arrivals_per_us, own_us, step_us, alone, chunks, bunch, exclu
 
 
 @inlined
+def bunched(arrived, busy):
+    """Mean backlog over all prompts of a wave, where a share `arrived` comes before the first is served: 0 to 1/2.
+
+    Then arrivals follow the steps: each brings `busy` times what it serves (steps that serve a wave over steps in which it ends).
+    The backlog falls by 1 - busy per prompt served: a triangle a^2 / (2 (1 - busy)), cut off where the wave ends.
+    """
+    gap = 1.0 - busy
+    if arrived <= gap:
+        return 0.5 * arrived * arrived / max(gap, 1e-9)
+    left = (arrived - gap) / busy
+    return 0.5 * arrived * arrived + 0.5 * (arrived + left) * (1.0 - arrived)
+
+
+@inlined
+def bunched_beside(front_us, step_us, groups, spread_steps):
+    """Mean backlog of a wave as a share of its work, where prefill shares its steps with decode.
+
+    Requests end over as many steps as prompts were prefilled in (`groups`) and outputs spread by. Those that end while
+    the first replacement is in the front end meet there: without prefill steps go on quickly.
+    """
+    if front_us <= 0.0:
+        return 0.0
+    ends = groups + spread_steps
+    # who is back during a step waits for its end
+    return bunched(min(1.0, (front_us / step_us + 1.0) / ends), groups / ends)
+
+
+@inlined
+def bunched_apart(front_us, ends_us, busy_us):
+    """The same where prefill stops decode: requests end over `ends_us` of decoding, and a wave is `busy_us` of prefill.
+
+    m = front / ends of the wave, as a share, is in the front end when decode stops; it arrives over front_us and takes
+    m busy: a mean backlog of half the difference.
+    """
+    if front_us <= 0.0 or ends_us >= busy_us:
+        return 0.0
+    return 0.5 * (1.0 - ends_us / busy_us) * min(1.0, front_us / max(ends_us, 1e-9))
+
+
+@inlined
 def sum_waves(
     clients,
     waves,
@@ -167,6 +207,7 @@ def sum_waves(
     chunks,
     pp,
     lockstep,
+    front_us,
     catches_up,
 ):
     """Sums over the waves of `follow_waves`: (TTFT, decode, decode beside prefill, weight).
@@ -192,7 +233,13 @@ def sum_waves(
         if wave == 0 or lockstep:
             ttft = opening
         else:
-            ttft = alone + queue_us(clients, arrivals_us, full) * (clients - 1.0) / clients
+            if exclusive:
+                waiting = bunched_apart(front_us, spread_us * np.sqrt(wave), busy_us)
+            else:
+                waiting = bunched_beside(front_us, step_us, clients / bunch, spread_us / step_us)
+            waits = max(queue_us(clients, arrivals_us, full), waiting * busy_us)
+            ttft = alone + waits * (clients - 1.0) / clients
+            others *= 1.0 - waiting
             crowd = min(1.0, busy_us / max(arrivals_us, 1e-9))
         if lockstep:
             others = 0.5 * (clients - bunch)
@@ -229,6 +276,7 @@ def follow_waves(
     exclusive,
     chunks,
     pp,
+    front_us,
 ):
     """Means over a closed-loop run of one queue in front of prefill: (TTFT us, decode us, share of decode beside prefill).
 
@@ -246,7 +294,7 @@ def follow_waves(
     widest_us = np.sqrt((clients * max(burst, full)) ** 2 + MAX_WAVES * spread_us * spread_us)
     shortest_us = steps_us + min(alone, 0.5 * (clients + bunch) * burst)
     asked = (clients, waves, spread_us, steps_us, step_us, bunch, burst, alone, full, extra_alone, extra_full)
-    prompt = (exclusive, chunks, pp, lockstep)
+    prompt = (exclusive, chunks, pp, lockstep, front_us)
     if widest_us < shortest_us:
         ttft, decode, prefill, weight = sum_waves(*asked, *prompt, False)
     else:
@@ -255,11 +303,12 @@ def follow_waves(
 
 
 @kernel
-def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, s, r):
+def replay(clients, total_requests, isl, osl, spread, cached, front_us, p, d, c, s, r):
     """A closed-loop benchmark on one DP rank; fills the record `r` (REPLAY).
 
     `clients` requests in flight on this rank, `total_requests` in all, mean lengths `isl` and `osl`, `cached` prompt
-    tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean.
+    tokens found in the prefix cache, `spread` the full width of the output length distribution over its mean, `front_us` what
+    the front end takes before a request can be scheduled (it counts in the rate; callers add it to TTFT).
     `s` (kernels.priced.PRICED) keeps the split of the pure decode step.
     """
     gain = tokens_per_step(p.speculative_num_tokens, p.speculative_acceptance_rate)
@@ -290,6 +339,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, s, r):
         exclusive,
         alone_steps,
         p.pp,
+        front_us,
     )
     r.mixed_step_us = full / share * p.pp
     if decoding < clients:
@@ -299,7 +349,7 @@ def replay(clients, total_requests, isl, osl, spread, cached, p, d, c, s, r):
         mixed_share = 1.0
     r.ttft_us = ttft
     r.tpot_us = decode / intervals
-    r.requests_per_us = clients / (ttft + decode)
+    r.requests_per_us = clients / (front_us + ttft + decode)
     r.decoding = decoding
     r.pure_step_us = pure
     r.mixed_share = mixed_share

@@ -37,6 +37,7 @@ N_COEF = 10
     OP_ELEMENTWISE,
     OP_ONE_SHOT,
     OP_TWO_SHOT,
+    OP_QUANTIZED,
     OP_RING_LL,
     OP_RING_LL128,
     OP_RING_SIMPLE,
@@ -52,15 +53,15 @@ N_COEF = 10
     OP_NIC,
     OP_HOST,
     OP_SCALE,
-) = range(41)
+) = range(42)
 
-NEAR_DECODE, NEAR_PROMPT = 41, 47
+NEAR_DECODE, NEAR_PROMPT = 42, 48
 """First of six rows each: the surfaces of `kernels.nearby`."""
 NEAR_POOLED = 12
 """Rows from a surface to that of split pools."""
-LEAST_SHARE = 65
+LEAST_SHARE = 66
 """Row of the least share of a step's parts (columns kernels.layout.PART_*) that is roofline, not loss."""
-N_OPS = 66
+N_OPS = 67
 
 COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, OVERHEAD_US = range(3)
 """Columns that every operator has; columns from 3 are the operator's own."""

@@ -27,6 +27,7 @@ from kernels.coefficients import (
     OP_NIC,
     OP_NVLS,
     OP_ONE_SHOT,
+    OP_QUANTIZED,
     OP_REDUCE_SCATTER,
     OP_RING_LL,
     OP_RING_LL128,
@@ -55,6 +56,12 @@ LIMIT_OCT_MIB = 6
 """Row OP_TWO_SHOT: the same limit for more than 4 ranks."""
 MIN_RANKS = 6
 """Row OP_NVLS: fewest ranks for which the library reduces in the switch."""
+LEAST_PAIR_MIB, LEAST_QUAD_MIB, LEAST_OCT_MIB = 6, 7, 8
+"""Row OP_QUANTIZED: smallest message that goes over the links in 4 bits, for 2, up to 4 and more ranks; 0: no such kernel."""
+BY_DEFAULT = 9
+"""Row OP_QUANTIZED: whether the engine runs that kernel unless told otherwise."""
+INT4_SHARE = 4.5 / 16.0
+"""Bytes on the link over those of a 16-bit message: 4 bits each, one 16-bit scale for 32 of them (vllm#16804)."""
 
 
 @inlined
@@ -123,6 +130,32 @@ def two_shot_us(message_bytes, n_ranks, p, c):
 
 
 @inlined
+def has_quantized(c):
+    """Whether a quantising all-reduce was measured for this accelerator and engine."""
+    return c[OP_QUANTIZED, LEAST_PAIR_MIB] > 0.0
+
+
+@inlined
+def least_quantized_bytes(n_ranks, p, c):
+    """Smallest message that the engine quantises; infinite where it does not (no kernel, or `quick_reduce` off)."""
+    off = c[OP_QUANTIZED, BY_DEFAULT] <= 0.0 if np.isnan(p.quick_reduce) else p.quick_reduce <= 0.0
+    if off or not has_quantized(c):
+        return np.inf
+    if n_ranks <= 2.0:
+        return c[OP_QUANTIZED, LEAST_PAIR_MIB] * MIB
+    if n_ranks <= 4.0:
+        return c[OP_QUANTIZED, LEAST_QUAD_MIB] * MIB
+    return c[OP_QUANTIZED, LEAST_OCT_MIB] * MIB
+
+
+@inlined
+def quantized_us(message_bytes, n_ranks, p, c):
+    """A two-shot whose messages are packed into 4 bits on the way (QuickReduce), us."""
+    volume = 2.0 * INT4_SHARE * message_bytes * (n_ranks - 1.0) / n_ranks
+    return line_us(OP_QUANTIZED, volume, n_ranks, 2.0, scale_up_gb_s(n_ranks, p), p, c)
+
+
+@inlined
 def ring_all_reduce_us(message_bytes, n_ranks, p, c):
     """Reduce-scatter and all-gather around a ring, us."""
     volume = 2.0 * message_bytes * (n_ranks - 1.0) / n_ranks
@@ -180,6 +213,11 @@ def scale_up_all_reduce(message_bytes, n_ranks, algorithm, p, c):
     limit_bytes = custom_limit_mib(n_ranks, c) * MIB
     if limit_bytes < 0.0:
         return library_all_reduce(message_bytes, n_ranks, p, c)
+    least_bytes = least_quantized_bytes(n_ranks, p, c)
+    if message_bytes >= least_bytes:
+        # More bytes never take less time, here too
+        unpacked_us, _ = custom_all_reduce(least_bytes, n_ranks, p, c)
+        return max(quantized_us(message_bytes, n_ranks, p, c), unpacked_us), ALGO_TWO_SHOT
     custom_us, custom_algo = custom_all_reduce(message_bytes, n_ranks, p, c)
     if 0.0 < message_bytes <= limit_bytes:
         return custom_us, custom_algo

@@ -133,6 +133,7 @@ def evaluate_pools(p, pools, pools_d, c, steps, r, o):
             True,
             1.0,
             1.0,
+            0.0,
         )
         cycle = max(ttft + hop + decode, rank_clients * full)
         ttft = max(ttft, cycle - decode - hop)

@@ -8,6 +8,7 @@ from kernels.batching import decode_step_us, replay, static_batch
 from kernels.borrow import borrowed
 from kernels.cost import fill_cost
 from kernels.disagg import evaluate_pools
+from kernels.hostcost import loop_front_us
 from kernels.jit import inlined, kernel
 from kernels.offload import offload_fetch_us
 from kernels.once import compiled_once
@@ -85,7 +86,8 @@ def evaluate(p, d, pools, pools_d, c, steps, r, o):
         if p.load == LOAD_STATIC:
             static_batch(resident, isl, osl, cached, p, d, c, s, r)
         else:
-            replay(resident, total, isl, osl, (1.0 - p.length_range) / mean, cached, p, d, c, s, r)
+            front_us = loop_front_us(resident * p.attention_dp, isl, p, c) if waiting <= 0.0 else 0.0
+            replay(resident, total, isl, osl, (1.0 - p.length_range) / mean, cached, front_us, p, d, c, s, r)
         if waiting > 0.0:
             o.over_ceiling = 1.0
             waiting_us = waiting / r.requests_per_us
@@ -100,7 +102,7 @@ def open_load(limit, isl, osl, cached, p, d, c, s, r, o):
     times the gap between service and arrival intervals.
     """
     rate = p.request_rate / US_PER_S / p.attention_dp
-    replay(limit, limit * MANY_WAVES, isl, osl, 1.0, cached, p, d, c, s, r)
+    replay(limit, limit * MANY_WAVES, isl, osl, 1.0, cached, 0.0, p, d, c, s, r)
     if r.requests_per_us <= rate:
         o.saturated = 1.0
         o.over_ceiling = 1.0

@@ -1,6 +1,12 @@
 """Collectives of a layer as a step feels them: what stays of their time beside the compute that hides them."""
 
-from kernels.collectives import all_gather_us, expert_combine_us, expert_dispatch_us, reduce_scatter_us
+from kernels.collectives import (
+    all_gather_us,
+    expert_combine_us,
+    expert_dispatch_us,
+    has_quantized,
+    reduce_scatter_us,
+)
 from kernels.dtypes import WIDTH_BYTES
 from kernels.jit import inlined
 from kernels.overlap import (
@@ -19,13 +25,13 @@ def comm_overlap(mixed, p):
 
 
 @inlined
-def all_reduce_exposed_us(reduce_us, overlap, compute_us, p):
+def all_reduce_exposed_us(reduce_us, overlap, compute_us, p, c):
     """Exposed time of one tensor-parallel all-reduce that takes `reduce_us` by itself, us."""
     if p.tp <= 1.0:
         return 0.0
     if p.comm_model > 0.0:
         return reduce_us + BUILTIN_ALL_REDUCE_US
-    t = reduce_us * all_reduce_factor(p)
+    t = reduce_us * all_reduce_factor(p, has_quantized(c))
     return t * exposed_share(overlap, compute_us, t)
 
 
@@ -43,8 +49,8 @@ def expert_sum_exposed_us(message_bytes, reduce_us, overlap, compute_us, p, d, c
     After an all-to-all each rank has finished outputs of its share of the tokens: they are only gathered.
     """
     if not sends_to_experts(p, d) or p.comm_model > 0.0:
-        return all_reduce_exposed_us(reduce_us, overlap, compute_us, p)
-    t = all_gather_us(message_bytes, p.tp, p, c) * all_reduce_factor(p)
+        return all_reduce_exposed_us(reduce_us, overlap, compute_us, p, c)
+    t = all_gather_us(message_bytes, p.tp, p, c) * all_reduce_factor(p, has_quantized(c))
     return t * exposed_share(overlap, compute_us, t)
 
 

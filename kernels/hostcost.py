@@ -98,3 +98,21 @@ def request_us(streams, p, c):
         return p.request_overhead_ms * US_PER_MS
     fitted = c[OP_HOST, HOST_REQUEST_US] + c[OP_HOST, HOST_STREAM_US] * streams
     return fitted * nearby_request(streams, p, c)
+
+
+@inlined
+def front_end_us(streams, isl, p, c):
+    """Time from a request's arrival until it can be scheduled, us: host time and tokenisation."""
+    return request_us(streams, p, c) + p.tokenize_overhead_us * isl
+
+
+@kernel
+def loop_front_us(streams, isl, p, c):
+    """What of it the replacements of a closed loop meet each other in, us.
+
+    Requests of one length end together, so that what the front end holds back decides who is prefilled with whom
+    (kernels.batching.bunched). Runs whose lengths spread show no such bunches (docs/decisions.md): nothing there.
+    """
+    if p.length_range < 1.0 or p.decode_spread > 0.0:
+        return 0.0
+    return front_end_us(streams, isl, p, c)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kernels.auto import given
-from kernels.hostcost import request_us
+from kernels.hostcost import front_end_us
 from kernels.jit import kernel
 from kernels.layout import (
     BOUND_CAPACITY,
@@ -102,7 +102,7 @@ def host_latency(ttft_us, tpot_us, pure_step_us, streams, isl, osl, p, c, o):
     window of pure steps; a stream interval moves (interval - 1) gaps from decode to TTFT, leaving end to end
     unchanged; detokenisation adds to every gap.
     """
-    ttft = ttft_us + request_us(streams, p, c) + p.tokenize_overhead_us * isl
+    ttft = ttft_us + front_end_us(streams, isl, p, c)
     ttft += 0.5 * p.decode_admission_steps * pure_step_us
     gap = tpot_us + p.detokenize_overhead_us
     intervals = max(0.0, osl - 1.0)

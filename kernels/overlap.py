@@ -7,6 +7,7 @@ DEEPEP_HIDDEN = 0.65
 SYNC_FREE_HIDDEN = (0.65, 0.75, 0.80, 0.85)
 """By SyncFree stage 0 (plain DeepEP) to 3."""
 QUICK_REDUCE = 0.6
+"""Share of all-reduce time that a quantised one takes where none was measured (spec of the compatible tool)."""
 FUSED_NORM_ALL_REDUCE = 0.8
 
 BUILTIN_ALL_REDUCE_US = 200.0
@@ -24,10 +25,13 @@ def exposed_share(ceiling, compute_us, comm_us):
 
 
 @inlined
-def all_reduce_factor(p):
-    """Multiplier on tensor-parallel all-reduce time from efficiency, quick-reduce and norm fusion."""
+def all_reduce_factor(p, quantizes):
+    """Multiplier on tensor-parallel all-reduce time from efficiency, quick-reduce and norm fusion.
+
+    `quantizes`: a measured kernel (kernels.collectives) prices quick-reduce already.
+    """
     factor = p.tp_allreduce_efficiency
-    if p.quick_reduce > 0.0:
+    if p.quick_reduce > 0.0 and not quantizes:
         factor *= QUICK_REDUCE
     if p.fuse_rmsnorm_allreduce > 0.0:
         factor *= FUSED_NORM_ALL_REDUCE

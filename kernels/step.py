@@ -84,7 +84,9 @@ def price_step(
         gemm += d.linear_layers * linear_gemm
         attention += d.linear_layers * linear_core
     hiding_us = (gemm + attention) / p.n_layers
-    attention_comm = p.n_layers * all_reduce_exposed_us(w.all_reduce_us, comm_overlap(mixed, p), hiding_us, p)
+    attention_comm = p.n_layers * all_reduce_exposed_us(
+        w.all_reduce_us, comm_overlap(mixed, p), hiding_us, p, c
+    )
     head_gemm, head_comm, head_other = head_us(decode_tokens + prefill_seqs, p, d, c)
 
     scale = c[OP_HOST, HOST_MIXED_SCALE] if mixed else 1.0

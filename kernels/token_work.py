@@ -61,7 +61,7 @@ def price_work(tokens, mixed, p, d, c, w):
         gemm, other = mlp_us(tokens, d.ffn_local, d.mlp_dtype, p, d, c)
         w.ffn_gemm_us += d.dense_layers * gemm
         w.other_us += d.dense_layers * other
-        w.ffn_comm_us += d.dense_layers * all_reduce_exposed_us(reduce_us, overlap, gemm, p)
+        w.ffn_comm_us += d.dense_layers * all_reduce_exposed_us(reduce_us, overlap, gemm, p, c)
     if d.moe_layers > 0.0:
         gemm, experts, other = moe_layer_us(tokens, p, d, c)
         exchange = expert_exchange_us(tokens, overlap, experts + gemm, p, d, c)

@@ -254,6 +254,7 @@ def _coefficients(
 def _record(hardware: str, domain_gpus: int, multicast: bool) -> Any:
     p = default_records(1)[0]
     set_values(p, resolve_hardware(hardware).fields)
+    p["quick_reduce"] = 0.0  # rows are of 16-bit messages
     p["scale_up_gpus"] = domain_gpus
     p["multicast"] = float(multicast)
     return p

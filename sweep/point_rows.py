@@ -86,6 +86,9 @@ CLIENT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
 }
 """What a benchmark client does where its row does not say: public InferenceX runs draw lengths from [0.8, 1]."""
 DEFAULT_CLIENT = "inferencex"
+FIXED_LENGTHS = 1.0
+"""`length_range` of a row that states that its client asked for one length: requests that start with a step end with a step.
+A client default of 1 does not state it: output lengths of such runs may differ."""
 
 MODES = ("agg", "disagg")
 DEFAULTS = {"mode": MODES[0], "backend": "vllm"}
@@ -163,6 +166,8 @@ def _client(row: Mapping[str, Any]) -> dict[str, object]:
     client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
     out: dict[str, Any] = dict(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
     out.update({name: row[name] for name in PLAIN if row.get(name) is not None})
+    if row.get("length_range") is not None and float(row["length_range"]) == FIXED_LENGTHS:
+        out["decode_spread"] = 0.0
     stat = (_text(row.get("ttft_stat")) or TTFT_STATS[0]).lower()
     if stat not in TTFT_STATS:
         raise UserError("not a statistic", field="ttft_stat", value=stat, allowed=", ".join(TTFT_STATS))

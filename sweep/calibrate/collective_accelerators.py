@@ -26,7 +26,7 @@ from kernels import collectives as kc
 from kernels.fabric import TOPOLOGY_PAIRWISE, TOPOLOGY_PCIE
 from sweep.calibrate import collective_fit as fit
 from sweep.calibrate.collective_fit import NO_KERNEL, Array, Samples
-from sweep.calibrate.collective_tables import PUBLISHED, published_busbw
+from sweep.calibrate.collective_tables import PUBLISHED, QUANTIZED, published_busbw
 from sweep.catalog.fitted_collectives import LIBRARY, ROWS
 from sweep.catalog.hardware import hardware
 from sweep.records import default_records, set_values
@@ -67,6 +67,11 @@ FEW_POINTS_ANCHOR = 0.1
 """Weight of the relative's rows there, in units of the residual."""
 INSTINCT_LIMIT_MIB = 64.0
 """Largest message of AITER's custom kernel, which engines on Instinct call (vllm#57547)."""
+QUANTIZED_LEAST_MIB = (1.0, 2.0, 8.0)
+"""Smallest message that AITER's QuickReduce packs into 4 bits, for 2, 4 and 8 ranks (its table of kernel tests; bf16 goes as fp16)."""
+QUANTIZED_BY_DEFAULT = ("mi355x",)
+"""Accelerators on which AMD's public launch scripts of vLLM, SGLang and ATOM turn QuickReduce INT4 on
+(recipes of ROCm/ATOM, May to September 2026); InferenceX took it off MI325X again (InferenceX#37)."""
 NIC_EFFICIENCY = 0.92
 """Share of the NIC's rate that large transfers reach: 96 of 100 GB/s over four HDR NICs, 85 % over AINIC 400G."""
 NIC_OVERHEAD_US = 10.0
@@ -263,11 +268,28 @@ def fit_few_points(name: str, table: pl.DataFrame, relative: Fitted) -> Fitted:
             result.engines[engine] = fit.fit_kernels(by_implementation[engine], p, c, INSTINCT_LIMIT_MIB)
         elif engine in relative.engines and p["topology"] == TOPOLOGY_PAIRWISE:
             result.engines[engine] = _carried(relative.engines[engine], c)
+    _lend_quantized(name, by_implementation.pop(QUANTIZED, None), result, relative, p)
     for implementation, part in by_implementation.items():
         fitted = result.engines.get(implementation, result.library)
         result.errors[implementation] = Samples.of(kc.ALL_REDUCE, part).errors(fitted, p)
     _lend_kernels(result)
     return result
+
+
+def _lend_quantized(name: str, table: pl.DataFrame | None, result: Fitted, relative: Fitted, p: Any) -> None:
+    """The 4-bit kernel of every engine: fitted to samples, or a relative's, as much of the link beside the two-shot's."""
+    for engine, c in result.engines.items():
+        if table is not None:
+            fitted, errors = fit.fit_quantized(table, p, c, QUANTIZED_LEAST_MIB)
+            result.engines[engine], result.errors[QUANTIZED] = fitted, errors
+        elif relative.engines:
+            other = next(iter(relative.engines.values()))
+            share = c[k.OP_TWO_SHOT, k.MEMORY_EFFICIENCY] / other[k.OP_TWO_SHOT, k.MEMORY_EFFICIENCY]
+            c[k.OP_QUANTIZED] = other[k.OP_QUANTIZED]
+            c[k.OP_QUANTIZED, k.MEMORY_EFFICIENCY] = min(
+                1.0, share * other[k.OP_QUANTIZED, k.MEMORY_EFFICIENCY]
+            )
+        result.engines[engine][k.OP_QUANTIZED, kc.BY_DEFAULT] = float(name in QUANTIZED_BY_DEFAULT)
 
 
 def _moved_library(table: pl.DataFrame, p: Any, c: Array) -> Array:

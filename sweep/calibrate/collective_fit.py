@@ -304,6 +304,21 @@ def fit_kernels(table: pl.DataFrame, p: Any, library: Array, limit_mib: float) -
     return fit_lines(lines, samples, p, c)
 
 
+def fit_quantized(table: pl.DataFrame, p: Any, c: Array, least_mib: Sequence[float]) -> tuple[Array, Array]:
+    """`c` with the 4-bit kernel fitted to samples of it and used from `least_mib` (2, 4, 8 ranks); the samples' errors."""
+    asked = p.copy()
+    asked["quick_reduce"] = 1.0
+    fitted = c.copy()
+    columns = [kc.LEAST_PAIR_MIB, kc.LEAST_QUAD_MIB, kc.LEAST_OCT_MIB]
+    samples = Samples.of(kc.ALL_REDUCE, table)
+    fitted[k.OP_QUANTIZED, columns] = samples.n_bytes.min() / MIB
+    line = Line(k.OP_QUANTIZED, float(samples.time_us.min()), (0.5,), step_us=None)
+    fitted = fit_lines([line], samples, asked, fitted)
+    errors = samples.errors(fitted, asked)
+    fitted[k.OP_QUANTIZED, columns] = least_mib
+    return fitted, errors
+
+
 def held_out(
     fit: Callable[[pl.DataFrame], Array],
     samples_of: Callable[[pl.DataFrame], Samples],

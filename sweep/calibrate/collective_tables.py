@@ -186,9 +186,12 @@ _TOKENS = re.compile(r"(\d+) tok/rank, hidden (\d+), topk ?(\d*)")
 _WIDTHS = {"bf16": 2.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e4m3_fnuz": 1.0, "fp4": 0.5}
 MORI_TOPK = 8
 """Experts per token where a MoRI row names none (its GB/s column agrees)."""
+QUANTIZED = "int4"
+"""Implementation name of an all-reduce that packs messages into 4 bits."""
 _ALL_REDUCE = {
     "allreduce_custom_allreduce": ("vllm",),
     "allreduce_aiter_2stage_tuned": ("vllm", "atom"),
+    "allreduce_quickreduce_int4": (QUANTIZED,),
     "rccl_all_reduce_perf": ("nccl",),
 }
 """Implementations that run a measured kernel. vLLM calls AITER's on CDNA 4 (vllm#57547); what it ran before is left out."""

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from kernels.collectives import has_quantized
 from sweep.arguments import Parser
 from sweep.bounded import check_file
 from sweep.calibrate import collective_tables as tables
@@ -33,7 +34,7 @@ TOPOLOGY_RELATIVE = {
 }
 """Whose coefficients an accelerator takes when none of its own relatives has its topology."""
 EXPERT_ROWS = ("dispatch_ll", "dispatch", "combine_ll", "combine")
-ENGINE_ROWS = ("one_shot", "two_shot", "ring_ll", "ring_ll128", "ring_simple", "nvls")
+ENGINE_ROWS = ("one_shot", "two_shot", "quantized", "ring_ll", "ring_ll128", "ring_simple", "nvls")
 LIBRARY_ROWS = (
     *ENGINE_ROWS,
     "all_gather",
@@ -46,6 +47,7 @@ LIBRARY_ROWS = (
 ROW_COLUMNS = {
     "one_shot": ("limit_pair_mib", "limit_quad_mib"),
     "two_shot": ("limit_oct_mib",),
+    "quantized": ("least_pair_mib", "least_quad_mib", "least_oct_mib", "by_default"),
     "nvls": ("min_ranks",),
 }
 LINE_COLUMNS = ("efficiency", "overhead_us", "step_us", "pair_slowdown", "quad_slowdown")
@@ -70,6 +72,8 @@ def _rounded(value: float) -> float:
 def _rows(c: Array, names: Iterable[str]) -> dict[str, dict[str, float]]:
     out = {}
     for name in names:
+        if name == "quantized" and not has_quantized(c):
+            continue
         columns = (*LINE_COLUMNS, *ROW_COLUMNS.get(name, ()))
         out[name] = {column: _rounded(c[ROWS[name], COLUMNS[column]]) for column in columns}
     return out

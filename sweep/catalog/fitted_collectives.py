@@ -28,6 +28,7 @@ ROWS: Mapping[str, int] = MappingProxyType(
     {
         "one_shot": k.OP_ONE_SHOT,
         "two_shot": k.OP_TWO_SHOT,
+        "quantized": k.OP_QUANTIZED,
         "ring_ll": k.OP_RING_LL,
         "ring_ll128": k.OP_RING_LL128,
         "ring_simple": k.OP_RING_SIMPLE,
@@ -54,6 +55,10 @@ COLUMNS: Mapping[str, int] = MappingProxyType(
         "limit_quad_mib": columns.LIMIT_QUAD_MIB,
         "limit_oct_mib": columns.LIMIT_OCT_MIB,
         "min_ranks": columns.MIN_RANKS,
+        "least_pair_mib": columns.LEAST_PAIR_MIB,
+        "least_quad_mib": columns.LEAST_QUAD_MIB,
+        "least_oct_mib": columns.LEAST_OCT_MIB,
+        "by_default": columns.BY_DEFAULT,
     }
 )
 

@@ -26,10 +26,12 @@ from kernels.des_layout import (
     ROUTE_RR,
 )
 from kernels.evaluate import LOAD_CLOSED, LOAD_RATE, REQUESTS_PER_CLIENT
+from kernels.hostcost import loop_front_us
 from kernels.layout import DERIVED, RESULT
 from kernels.operating import host_latency
 from kernels.reasons import OK, TEXT
 from kernels.resolve import resolve
+from kernels.units import NS_PER_US
 from sweep.errors import UserError
 from sweep.fields.workload import ARRIVALS
 from sweep.simulate.curves import LoadAt, LoadPoint, Served, Slo, in_flight, measure
@@ -233,10 +235,21 @@ def client_traffic(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> tuple[Traf
 
 
 def run(
-    one: Twin, requests: Requests, clients: int, seed: int = 0, replicas: int = 1, policy: int = 0
+    one: Twin,
+    requests: Requests,
+    clients: int,
+    seed: int = 0,
+    replicas: int = 1,
+    policy: int = 0,
+    front_us: float = 0.0,
 ) -> Outcome:
-    """Simulate `replicas` units (ranks; whole deployments with split pools); `clients` > 0 is a closed loop over all."""
-    options = RunOptions(policy=policy, closed_loop=clients, seed=seed)
+    """Simulate `replicas` units (ranks; whole deployments with split pools); `clients` > 0 is a closed loop over all.
+
+    `front_us`: time from a request's arrival until it can be scheduled.
+    """
+    options = RunOptions(
+        policy=policy, closed_loop=clients, seed=seed, request_overhead_ns=int(front_us * NS_PER_US)
+    )
     return simulate(one.engines(replicas), requests, options)
 
 
@@ -265,8 +278,9 @@ def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[
     percentiles beside them.
     """
     traffic, clients = client_traffic(one, seed, shape)
-    fleet = {"replicas": shape.instances, "policy": ROUTES[shape.routing]}
-    outcome = run(one, synthesize(traffic), clients, seed, **fleet)
+    told, front_us = _in_loop(one) if clients else (one.p, 0.0)
+    options = {"replicas": shape.instances, "policy": ROUTES[shape.routing], "front_us": front_us}
+    outcome = run(one, synthesize(traffic), clients, seed, **options)
     was = served(outcome)
     while (
         clients == 0
@@ -274,7 +288,7 @@ def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[
         and traffic.n_requests < _steady_requests(was, traffic)
     ):
         traffic = replace(traffic, n_requests=_steady_requests(was, traffic))
-        outcome = run(one, synthesize(traffic), clients, seed, **fleet)
+        outcome = run(one, synthesize(traffic), clients, seed, **options)
         was = served(outcome)
     point = measure(was, traffic.rate_per_s, warmup_share=0.0 if clients else RATE_WARMUP)
     o = np.zeros(1, RESULT)
@@ -288,7 +302,7 @@ def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[
         in_flight(was) * one.ranks,
         float(traffic.isl),
         float(was.output_tokens.mean()),
-        one.p,
+        told,
         one.coefficients,
         o[0],
     )
@@ -305,6 +319,16 @@ def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[
         "busy_share": was.busy_share,
         "steps": float(outcome.world.inst["n_steps"].sum()),
     }
+
+
+def _in_loop(one: Twin) -> tuple[Any, float]:
+    """The record as it is charged afterwards, and what replacements wait in the front end, us: that decides who meets whom."""
+    told = one.p.copy()
+    mean_isl = max(1.0, float(told["isl"]) * 0.5 * (1.0 + float(told["length_range"])))
+    front_us = float(loop_front_us(float(told["concurrency"]), mean_isl, one.p, one.coefficients))
+    if front_us > 0.0:
+        told["request_overhead_ms"] = told["tokenize_overhead_us"] = 0.0
+    return told, front_us
 
 
 def _steady_requests(was: Served, traffic: Traffic) -> int:

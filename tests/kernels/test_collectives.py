@@ -137,9 +137,10 @@ def test_nothing_to_send_takes_no_time():
     assert kc.point_to_point_us(0.0, 0.0, p, c) == 0.0
 
 
+@pytest.mark.parametrize("packed", [0.0, 1.0])
 @pytest.mark.parametrize("name", hardware_names())
-def test_more_bytes_never_take_less_time_and_no_price_beats_the_link(name):
-    p = record(name)
+def test_more_bytes_never_take_less_time_and_no_price_beats_the_link(name, packed):
+    p = record(name, quick_reduce=packed)
     sizes = 2.0 ** np.arange(8, 33, 0.5)
     domain = int(p["domain_gpus"])
     groups = [n for n in (2, 3, 4, 6, 8) if n <= domain] or [2]
@@ -163,6 +164,7 @@ def test_more_bytes_never_take_less_time_and_no_price_beats_the_link(name):
                 if primitive == kc.ALL_REDUCE:
                     volume = sizes * (n + 1) / n if p["multicast"] > 0 else 2 * volume
                     volume = np.minimum(volume, 2 * sizes * (n - 1) / n)
+                    volume *= kc.INT4_SHARE if packed and kc.has_quantized(c) else 1.0
                 assert np.all(t >= volume / (gb_s * 1e3))
 
 
@@ -274,3 +276,27 @@ def test_a_pipeline_hop_pays_the_nic_when_it_leaves_the_domain():
     p, c = record("h100_sxm"), k.roofline_coefficients()
     assert kc.point_to_point_us(MIB, 0.0, p, c) == pytest.approx(MIB / 450e3 + p["link_latency_us"])
     assert kc.point_to_point_us(MIB, 1.0, p, c) == pytest.approx(MIB / 50e3 + p["nic_latency_us"])
+
+
+def test_an_engine_packs_large_all_reduces_only_where_it_has_the_kernel_and_is_not_told_otherwise():
+    size = 32.0 * MIB
+    c = fitted("mi355x", "vllm")
+    for told, packs in ((np.nan, True), (1.0, True), (0.0, False)):
+        p = record("mi355x", quick_reduce=told)
+        assert (all_reduce(size, 4, p, c) < 0.6 * kc.two_shot_us(size, 4.0, p, c)) is packs
+    c = fitted("mi300x", "vllm")
+    p = record("mi300x")
+    assert all_reduce(size, 4, p, c) == pytest.approx(kc.two_shot_us(size, 4.0, p, c))
+    p = record("mi300x", quick_reduce=1.0)
+    assert all_reduce(size, 4, p, c) == pytest.approx(kc.quantized_us(size, 4.0, p, c))
+    assert all_reduce(MIB, 4, p, c) < kc.quantized_us(float(MIB), 4.0, p, c)
+    c = fitted("h100_sxm", "vllm")
+    asked, plain = (all_reduce(size, 4, record(quick_reduce=told), c) for told in (1.0, 0.0))
+    assert asked == plain
+
+
+def test_packed_all_reduces_take_what_was_published_for_mi300x():
+    """QuickReduce INT4 over 4 GPUs, latency table of vllm#19744."""
+    p, c = record("mi300x"), fitted("mi300x", "vllm")
+    for mib, us in ((2, 28.49), (4, 37.49), (8, 64.23)):
+        assert kc.quantized_us(float(mib * MIB), 4.0, p, c) == pytest.approx(us, rel=0.1)

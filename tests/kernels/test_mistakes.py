@@ -189,7 +189,8 @@ def test_13_a_window_bounds_memory_and_prefill_and_decode_only_where_the_engine_
 
 def test_14_hiding_factors_multiply_and_a_sync_free_stage_implies_deepep() -> None:
     both = record_of(quick_reduce=True, fuse_rmsnorm_allreduce=True, tp_allreduce_efficiency=0.5)[0]
-    assert all_reduce_factor(both) == pytest.approx(0.6 * 0.8 * 0.5)
+    assert all_reduce_factor(both, False) == pytest.approx(0.6 * 0.8 * 0.5)
+    assert all_reduce_factor(both, True) == pytest.approx(0.8 * 0.5)
     hidden = [all_to_all_factor(record_of(sync_free_stage=s, enable_deepep=s == 0)[0]) for s in range(4)]
     assert hidden == pytest.approx([0.35, 0.25, 0.20, 0.15])
     wide = {**DEEPSEEK, "tp": 1, "attention_dp": 16, "sync_free_stage": 1}

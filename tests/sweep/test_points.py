@@ -21,6 +21,12 @@ def test_a_median_ttft_is_the_one_of_a_loop_without_an_opening_burst() -> None:
     assert priced(ttft_stat="mean") == mean
 
 
+def test_a_row_that_states_one_length_has_requests_that_end_together() -> None:
+    stated, assumed = priced(length_range=1.0), priced(client="vendor_lab")
+    assert stated["ttft_ms"] > 1.05 * assumed["ttft_ms"]
+    assert stated["tpot_ms"] < assumed["tpot_ms"]
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
