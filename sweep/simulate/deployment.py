@@ -279,8 +279,11 @@ def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[
     """
     traffic, clients = client_traffic(one, seed, shape)
     told, front_us = _in_loop(one) if clients else (one.p, 0.0)
-    options = {"replicas": shape.instances, "policy": ROUTES[shape.routing], "front_us": front_us}
-    outcome = run(one, synthesize(traffic), clients, seed, **options)
+
+    def simulated(asked: Traffic) -> Outcome:
+        return run(one, synthesize(asked), clients, seed, shape.instances, ROUTES[shape.routing], front_us)
+
+    outcome = simulated(traffic)
     was = served(outcome)
     while (
         clients == 0
@@ -288,7 +291,7 @@ def simulate_deployment(one: Twin, seed: int = 0, shape: Shape = PLAIN) -> dict[
         and traffic.n_requests < _steady_requests(was, traffic)
     ):
         traffic = replace(traffic, n_requests=_steady_requests(was, traffic))
-        outcome = run(one, synthesize(traffic), clients, seed, **options)
+        outcome = simulated(traffic)
         was = served(outcome)
     point = measure(was, traffic.rate_per_s, warmup_share=0.0 if clients else RATE_WARMUP)
     o = np.zeros(1, RESULT)
