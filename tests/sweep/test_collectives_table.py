@@ -139,7 +139,7 @@ def test_an_accelerator_without_tables_says_whose_it_takes():
 def test_every_accelerator_has_coefficients_for_every_engine(name):
     for engine in (*ENGINES, "nccl"):
         fitted = fitted_collectives(name, engine)
-        assert set(fitted.rows) == set(ROWS)
+        assert set(ROWS) - {"quantized"} <= set(fitted.rows) <= set(ROWS)
         for values in fitted.rows.values():
             assert set(values) <= set(COLUMNS)
             assert 0 < values["efficiency"] <= 1
