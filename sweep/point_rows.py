@@ -56,6 +56,7 @@ PLAIN = (
     "num_prompts",
     "load",
     "length_range",
+    "decode_spread",
     "max_num_batched_tokens",
     "max_num_seqs",
     "block_size",
@@ -167,7 +168,7 @@ def _client(row: Mapping[str, Any]) -> dict[str, object]:
     out: dict[str, Any] = dict(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
     out.update({name: row[name] for name in PLAIN if row.get(name) is not None})
     if row.get("length_range") is not None and float(row["length_range"]) == FIXED_LENGTHS:
-        out["decode_spread"] = 0.0
+        out.setdefault("decode_spread", 0.0)
     stat = (_text(row.get("ttft_stat")) or TTFT_STATS[0]).lower()
     if stat not in TTFT_STATS:
         raise UserError("not a statistic", field="ttft_stat", value=stat, allowed=", ".join(TTFT_STATS))

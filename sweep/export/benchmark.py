@@ -108,6 +108,7 @@ def row(d: Deployment) -> dict[str, Any]:
         "isl": load.isl,
         "osl": load.osl,
         "length_range": load.length_range,
+        "decode_spread": load.decode_spread,
         "load": load.kind,
         "concurrency": load.concurrency,
         "request_rate": load.request_rate if load.kind == "rate" else None,

@@ -68,6 +68,7 @@ class Load:
     isl: int
     osl: int
     length_range: float
+    decode_spread: float
     concurrency: int
     num_prompts: int | None
     request_rate: float
@@ -247,6 +248,7 @@ def _load(p: Any) -> Load:
         isl=int(p["isl"]),
         osl=int(p["osl"]),
         length_range=float(p["length_range"]),
+        decode_spread=float(p["decode_spread"]),
         concurrency=int(p["concurrency"]),
         num_prompts=None if math.isnan(p["num_prompts"]) else int(p["num_prompts"]),
         request_rate=float(p["request_rate"]),

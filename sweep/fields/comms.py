@@ -93,6 +93,7 @@ FIELDS = (
         "with its measured kernel; true where none was measured: 0.6 x all-reduce time.",
         kind="bool",
         default=None,
+        auto="on under vllm, sglang and atom on MI350X and MI355X, else off",
         question=_Q,
         seeds=(Seed("inferasim", "--quick-reduce"),),
         moves=SPEED,

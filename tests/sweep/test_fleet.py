@@ -66,6 +66,7 @@ def test_closed_form_and_simulation_agree_on_closed_loops():
 
 def test_fixed_lengths_lose_lockstep_alike_in_both_drivers():
     one = record(isl=1024, osl=256, length_range=1.0, concurrency=128, max_num_batched_tokens=16384)
+    one["decode_spread"] = 0.1
     fitted = coefficients_for("fitted")
     closed = evaluate(one, fitted).results[0]
     loose = simulate_deployment(deployment(one, coefficients_of(fitted, one)))
@@ -74,6 +75,8 @@ def test_fixed_lengths_lose_lockstep_alike_in_both_drivers():
     one["decode_spread"] = 0.0
     in_step = simulate_deployment(deployment(one, coefficients_of(fitted, one)))
     assert in_step["ttft_ms"] > 1.3 * closed["ttft_ms"]
+    bunched = evaluate(one, fitted).results[0]
+    assert in_step["ttft_ms"] == pytest.approx(bunched["ttft_ms"], rel=0.12)
 
 
 def test_every_policy_serves_all_and_the_same_seed_gives_the_same_answer():
