@@ -92,14 +92,23 @@ def check(anchor: Anchor) -> None:
 class Anchors:
     """Measured points by regime, each with the model's answer, ready to correct estimates."""
 
-    def __init__(self, anchors: Iterable[Anchor], base: str = "fitted", model: str | None = None) -> None:
-        """`base` is the rung whose estimates are corrected; with `model` (catalogue name) only its anchors are read."""
+    def __init__(
+        self,
+        anchors: Iterable[Anchor],
+        base: str = "fitted",
+        model: str | None = None,
+        decode_spread: float | None = None,
+    ) -> None:
+        """`base` is the rung whose estimates are corrected; with `model` (catalogue name) only its anchors are read.
+
+        `decode_spread`: that of the loops to correct, where a point does not say its own: like is compared with like.
+        """
         self.points: list[Point] = []
         self.unused: list[str] = []
         for anchor in anchors:
             try:
                 if model is None or resolve_model(str(anchor.deployment["model"])).name == model:
-                    self.points.append(_point(anchor, base))
+                    self.points.append(_point(anchor, base, decode_spread))
             except UserError as error:
                 self.unused.append(f"{anchor.source}: {error.message}")
             except (TypeError, ValueError, OverflowError) as error:
@@ -132,10 +141,11 @@ class Anchors:
         )
 
 
-def _point(anchor: Anchor, base: str) -> Point:
+def _point(anchor: Anchor, base: str, decode_spread: float | None) -> Point:
     model = resolve_model(str(anchor.deployment["model"])).name
     hardware = resolve_hardware(str(anchor.deployment["hardware"])).name
-    record = record_of(anchor.deployment, anchor.inputs)
+    client = {} if decode_spread is None else {"decode_spread": decode_spread}
+    record = record_of(anchor.deployment, {**client, **anchor.inputs})
     evaluated = evaluate(record, coefficients_for(base, (hardware,)))
     result, p, d = evaluated.results[0], record[0], evaluated.derived[0]
     if result["reason"] != OK:

@@ -116,4 +116,5 @@ def grid_anchors(grid: Grid, fitted: Floats) -> GridAnchors | None:
             allowed="null with fidelity=anchored",
         )
     points, _ = load(Path(str(path)))
-    return GridAnchors(Anchors(points), fitted)
+    spread = float(np.ravel(column_values(grid, "decode_spread", grid.codes_of(np.array([0]))))[0])
+    return GridAnchors(Anchors(points, decode_spread=spread), fitted)

@@ -73,6 +73,10 @@ class Target:
         p = self.record[0]
         return float(self.evaluated.results["resident"][0] if p["load"] == LOAD_RATE else p["concurrency"])
 
+    @property
+    def decode_spread(self) -> float:
+        return float(self.record[0]["decode_spread"])
+
     def result(self, name: str) -> float:
         return float(self.evaluated.results[name][0])
 
@@ -131,7 +135,7 @@ def anchored(asked: Deployment, target: Target) -> tuple[Anchoring | None, list[
 def _of_store(path: Path, target: Target) -> tuple[list[Point], list[str]]:
     """Points of the target's regime; and why there are none."""
     anchors, passed = load(path)
-    known = Anchors(anchors, target.base, target.model)
+    known = Anchors(anchors, target.base, target.model, target.decode_spread)
     points = known.of_regime(target.regime)
     notes = [f"{path}: {len(passed)} files are no benchmark results"] if passed else []
     if known.unused:
@@ -145,7 +149,7 @@ def _of_store(path: Path, target: Target) -> tuple[list[Point], list[str]]:
 
 def _loaded(path: Path, target: Target) -> tuple[list[Point], list[str]]:
     """Points of one artifact: its regime is not checked, its model is."""
-    known = Anchors(_read(path, target), target.base)
+    known = Anchors(_read(path, target), target.base, decode_spread=target.decode_spread)
     if not known.points:
         raise UserError(
             f"holds no point that can be used ({known.unused[0]})", field="--load-benchmark", value=path
@@ -181,7 +185,11 @@ def columns_of(target: Target) -> dict[str, Any]:
 
 def _scaling_points(text: str, target: Target) -> list[Point]:
     paths = [Path(part.strip()) for part in text.split(",") if part.strip()]
-    return [point for path in paths for point in Anchors(_read(path, target), target.base).points]
+    return [
+        point
+        for path in paths
+        for point in Anchors(_read(path, target), target.base, decode_spread=target.decode_spread).points
+    ]
 
 
 def _over_tp(
@@ -222,7 +230,7 @@ def _over_tp(
 
 def _floor_factor(path: Path, target: Target, tpot_factor: float) -> float:
     """How far a measured decode step lies above the estimated one at the same batch of a rank; 1 where it does not."""
-    points = Anchors(_read(path, target), target.base).points
+    points = Anchors(_read(path, target), target.base, decode_spread=target.decode_spread).points
     steps = [(p.load / p.shape[2], p.predicted["tpot_ms"] * float(np.exp(p.log_tpot))) for p in points]
     batch = target.in_flight / float(target.record["attention_dp"][0])
     floor_ms = decode_floor_ms([b for b, _ in steps], [ms for _, ms in steps], batch)

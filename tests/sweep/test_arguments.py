@@ -43,7 +43,7 @@ WRONG = {
     ),
     "an empty trace of a sweep": (
         ["sweep", "model=llama_3_1_8b", "hardware=h100_sxm", "workload.trace=empty.csv"],
-        "workload.trace: empty.csv: is empty",
+        "empty.csv: no requests in it",
     ),
     "no sense": (["sweep", "parallelism.tp=1e30"], "is beyond any sense: at most 1,099,511,627,776"),
     "next to nothing": (["sweep", "engine.kv_offload_gb_s=1e-300"], "is beyond any sense: 0, or at least"),
