@@ -34,7 +34,7 @@ from sweep.catalog.hardware import hardware_names
 from sweep.catalog.models import resolve_model
 from sweep.catalog.prices import usd_in_table
 from sweep.errors import UserError, nearest
-from sweep.fields import encode, record_dtype
+from sweep.fields import by_name, encode, record_dtype
 from sweep.fields.check import checked
 from sweep.overrides import Setting, config_groups
 from sweep.schema import EXTRA, RUN_GROUPS, field_by_key, fields_of_group, group_schema
@@ -222,8 +222,7 @@ def _usd(book: Values, hardware: Values) -> float:
 def _with_shown(axes: list[Axis], composition: Composition) -> list[Axis]:
     """The inputs that results always show join as constant labels of the first axis."""
     present = {shown.name for axis in axes for shown in axis.labels}
-    by_name = {f.name: f for f in field_by_key().values()}
-    constant = [by_name[n] for n in SHOWN if n not in present]
+    constant = [by_name()[n] for n in SHOWN if n not in present]
     first = axes[0]
     labels = [label(f, (composition.base[f.group][f.name],) * first.radix) for f in constant]
     return [Axis(first.name, first.columns, first.table, (*first.labels, *labels)), *axes[1:]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from sweep.catalog.hardware import hardware_index, resolve_hardware
 from sweep.catalog.models import ModelEntry, resolve_model
 from sweep.catalog.prices import DEFAULT_BOOK, price_of
 from sweep.errors import UserError
-from sweep.fields import by_name
+from sweep.fields import FIELDS, by_name
 from sweep.fields.check import checked
 from sweep.fields.dtype_names import canonical
 from sweep.fields.workload import ENDLESS_PROMPTS, LOADS
@@ -76,6 +77,8 @@ COLUMNS = (
     *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("workers", *POOL)),
 )
 """What a table may say of a row."""
+INPUTS = frozenset(f.key for f in FIELDS) | {name for name, f in by_name().items() if f.group != "slo"}
+"""Every input by key and by short name. An SLO's limits share theirs with figures that tables hold."""
 MEASURED = ("measured_ttft_ms", "measured_tpot_ms", "measured_output_tok_s_per_gpu")
 """What a table may have measured of a row."""
 REQUIRED = ("model", "hardware")
@@ -155,11 +158,26 @@ def _pools(row: Mapping[str, Any]) -> dict[str, object]:
         out[f"{pool}_replicas"] = row.get(f"{pool}_workers")
         for name in POOL:
             out[f"{pool}_{name}"] = row.get(f"{pool}_{name}")
-    if row.get("concurrency") is None:
-        batch, dp, workers = (row.get(f"decode_{k}") for k in ("batch_size", "attention_dp", "workers"))
-        if batch is not None:
-            out["concurrency"] = int(batch) * int(dp or 1) * int(workers or 1)
+    if row.get("concurrency") is None and row.get("decode_batch_size") is not None:
+        counts = [_count(row, f"decode_{k}", 1) for k in ("batch_size", "attention_dp", "workers")]
+        out["concurrency"] = math.prod(counts)
     return out
+
+
+def _figure(values: Mapping[str, Any], name: str, default: float = math.nan) -> float:
+    """The field `name` of `values`, `default` where they leave it open. Raises UserError for what the field does not take."""
+    value = values.get(name)
+    found = None if value is None else checked(by_name()[name], value)
+    return default if found is None else float(found)
+
+
+def _count(row: Mapping[str, Any], column: str, default: int | None = None) -> int:
+    """A column that is a count. Raises UserError for anything else."""
+    value = default if row.get(column) is None else row[column]
+    try:
+        return int(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise UserError("is not a whole number", field=column, value=value) from None
 
 
 def _client(row: Mapping[str, Any]) -> dict[str, object]:
@@ -167,7 +185,7 @@ def _client(row: Mapping[str, Any]) -> dict[str, object]:
     client = (_text(row.get("client")) or DEFAULT_CLIENT).lower()
     out: dict[str, Any] = dict(CLIENT_DEFAULTS.get(client, CLIENT_DEFAULTS[DEFAULT_CLIENT]))
     out.update({name: row[name] for name in PLAIN if row.get(name) is not None})
-    if row.get("length_range") is not None and float(row["length_range"]) == FIXED_LENGTHS:
+    if _figure(row, "length_range") == FIXED_LENGTHS:
         out.setdefault("decode_spread", 0.0)
     stat = (_text(row.get("ttft_stat")) or TTFT_STATS[0]).lower()
     if stat not in TTFT_STATS:
@@ -175,7 +193,7 @@ def _client(row: Mapping[str, Any]) -> dict[str, object]:
     if stat == "median":
         if str(out.get("load", LOADS[0])) != LOADS[0]:
             raise UserError("only of closed loops", field="ttft_stat", value=stat)
-        if float(out.get("num_prompts", ENDLESS_PROMPTS)) <= 2.0 * float(out.get("concurrency", 0.0)):
+        if _figure(out, "num_prompts", ENDLESS_PROMPTS) <= 2.0 * _figure(out, "concurrency", 0.0):
             raise UserError("half of num_prompts are the opening burst", field="ttft_stat", value=stat)
         out["num_prompts"] = ENDLESS_PROMPTS
     return out
@@ -229,7 +247,7 @@ def row_values(row: Mapping[str, Any], *, log: bool = False) -> dict[str, object
     if log and row.get("max_model_len") is None:
         values["max_model_len"] = model.fields["max_position"]
     if row.get("concurrency") is None and row.get("batch_size") is not None:
-        values["concurrency"] = int(row["batch_size"]) * int(row.get("attention_dp") or 1)
+        values["concurrency"] = _count(row, "batch_size") * _count(row, "attention_dp", 1)
     if mode == "disagg":
         values.update({k: v for k, v in _pools(row).items() if v is not None})
     if values.get("usd_per_gpu_hour") is None:

@@ -18,7 +18,7 @@ from sweep.evaluation import Evaluated, evaluate
 from sweep.fidelity import base_of, coefficients_for
 from sweep.files import check_target
 from sweep.intervals import bounds_of, interval_of, is_inside, narrowed
-from sweep.point_rows import ALIASES, COLUMNS, Place, build_records, is_start_up_log, place_of
+from sweep.point_rows import ALIASES, COLUMNS, INPUTS, Place, build_records, is_start_up_log, place_of
 from sweep.results import BOUNDS
 from sweep.table_io import read_table, tell, write_table
 
@@ -169,6 +169,6 @@ def run(
         raise error.located(str(source), None) from None
     if (out["status"] == "invalid").all():
         raise UserError(f"no row could be priced; the first: {out['reason'][0]}", file=str(source))
-    tell("points", source, frame, COLUMNS, ALIASES)
+    tell("points", source, frame, COLUMNS, ALIASES, INPUTS)
     write_table(out, target)
     return 0

@@ -64,17 +64,25 @@ SHORTEST_BEGUN = 4
 
 
 def tell(
-    verb: str, path: Path, frame: pl.DataFrame, known: Collection[str], others: Collection[str] = ()
+    verb: str,
+    path: Path,
+    frame: pl.DataFrame,
+    known: Collection[str],
+    others: Collection[str] = (),
+    inputs: Collection[str] = (),
 ) -> None:
     """Print the `remarks` on a table to stderr, for every verb that reads one."""
-    for remark in remarks(frame, known, others):
+    for remark in remarks(frame, known, others, inputs):
         print(f"servesweep {verb}: {path}: {remark}", file=sys.stderr)
 
 
-def remarks(frame: pl.DataFrame, known: Collection[str], others: Collection[str] = ()) -> list[str]:
+def remarks(
+    frame: pl.DataFrame, known: Collection[str], others: Collection[str] = (), inputs: Collection[str] = ()
+) -> list[str]:
     """What a person may not have meant, a sentence each: one id for several rows, a column name next to a `known` one.
 
     `others` are names that mean something too and are no suggestions. Only names that the table lacks are suggested.
+    `inputs` are names of the program's inputs: a column under one that is not `known` sets nothing, and that is told.
     """
     told = []
     if "id" in frame.columns:
@@ -86,13 +94,19 @@ def remarks(frame: pl.DataFrame, known: Collection[str], others: Collection[str]
             told.append(f"id={printable(value)} stands in {count} rows{more}; every row counts")
     missing = [name for name in known if name not in frame.columns]
     unread = [name for name in frame.columns if name not in known and name not in others]
-    meant = ((column, _meant(column, missing)) for column in unread)
-    told += [f"column {printable(column)} is not read; nearest: {name}" for column, name in meant if name]
+    for column in unread:
+        if name := _meant(column, missing):
+            told.append(f"column {printable(column)} is not read; nearest: {name}")
+        elif column in inputs:
+            told.append(f"column {column} is not read: an input of sweeps and estimates that no table sets")
     return told
 
 
 def _meant(column: str, missing: Collection[str]) -> str | None:
-    """The one of the `missing` names that a column misspells or writes out further (ttft_statistic), if any."""
+    """The one of the `missing` names that a column misspells or writes out further (ttft_statistic, workload.isl), if any."""
+    short = column.casefold().rpartition(".")[2]
+    if short in missing:
+        return short
     close = nearest(column, missing, limit=1, likeness=MISSPELT)
     begun = [name for name in missing if column.casefold().startswith(name) and len(name) >= SHORTEST_BEGUN]
     return close[0] if close else max(begun, key=len, default=None)

@@ -70,9 +70,11 @@ def cell(column: str, value: Any) -> str:
 
 
 def text(value: Any) -> str:
-    """A figure with three significant digits or thousands separators; a word as it is."""
+    """A figure with three significant digits or thousands separators; a word as it is, yes and no as the command line takes them."""
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

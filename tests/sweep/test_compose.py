@@ -52,6 +52,12 @@ def test_one_point_has_one_row_with_the_registry_defaults(tree: Path) -> None:
     assert np.isnan(row["max_num_batched_tokens"])
 
 
+def test_an_input_that_is_not_swept_is_shown_at_its_own_value(tree: Path) -> None:
+    grid = composed(tree, "workload.concurrency=64", "demand.concurrency=7", "workload.isl=900")
+    shown = {label.name: set(label.values) for label in grid.labels}
+    assert (shown["concurrency"], shown["isl"], shown["tp"]) == ({64}, {900}, {1})
+
+
 def test_sweeps_multiply_and_nothing_else_changes(tree: Path) -> None:
     grid = composed(
         tree, "hardware=h100_sxm,h200_sxm", "parallelism.tp=1,2,4,8", "workload.concurrency=range(1,513,8)"

@@ -35,9 +35,16 @@ def test_a_row_that_states_one_length_has_requests_that_end_together() -> None:
             {"ttft_stat": "median", "load": "rate", "request_rate": 1.0},
             "ttft_stat=median: only of closed loops",
         ),
+        ({"length_range": "many"}, "workload.length_range=many: is not a number"),
+        ({"ttft_stat": "median", "num_prompts": "many"}, "workload.num_prompts=many: is not a number"),
+        ({"concurrency": None, "batch_size": "many"}, "batch_size=many: is not a whole number"),
+        (
+            {"mode": "disagg", "concurrency": None, "decode_batch_size": "x"},
+            "decode_batch_size=x: is not a whole",
+        ),
     ],
 )
-def test_another_statistic_is_refused_by_name(columns: dict[str, object], words: str) -> None:
+def test_what_a_row_cannot_ask_is_refused_by_name(columns: dict[str, object], words: str) -> None:
     row = priced(**columns)
     assert row["status"] == "invalid"
     assert words in str(row["reason"])

@@ -166,7 +166,7 @@ def test_the_table_holds_the_cheapest_of_each_accelerator_that_meets_the_slo(
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(None, "-"), (0.01234, "0.0123"), (1234.5, "1,234"), (2048, "2,048"), ("tp1", "tp1")],
+    [(None, "-"), (0.01234, "0.0123"), (1234.5, "1,234"), (2048, "2,048"), (True, "true"), ("tp1", "tp1")],
 )
 def test_figures_read_well(value: object, expected: str) -> None:
     assert text(value) == expected

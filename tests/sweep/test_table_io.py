@@ -88,6 +88,7 @@ def test_numbers_and_text_in_one_column_are_a_column_of_text(tmp_path) -> None:
         ("TTFT_Stats", "ttft_stat"),
         ("concurrency_per_gpu", "concurrency"),
         ("lenght_range", "length_range"),
+        ("workload.length_range", "length_range"),
         ("id_of_run", None),
         ("source", None),
     ],
@@ -99,3 +100,10 @@ def test_a_column_that_misspells_or_writes_out_one_that_is_missing_is_told(colum
     assert remarks(pl.DataFrame({column: [1]}), known, others=(column,)) == []
     if meant:
         assert remarks(pl.DataFrame({column: [1], meant: [1]}), known) == []
+
+
+def test_a_column_named_like_an_input_that_tables_do_not_set_is_told() -> None:
+    table = pl.DataFrame({"quick_reduce": [True], "note": ["mine"]})
+    said = "column quick_reduce is not read: an input of sweeps and estimates that no table sets"
+    assert remarks(table, ("id",), inputs=("quick_reduce",)) == [said]
+    assert remarks(table, ("id", "quick_reduce"), inputs=("quick_reduce",)) == []

@@ -210,6 +210,8 @@ def test_lengths_that_candidates_cannot_be_given_are_refused_before_a_sweep_begi
     [
         ("points", POINTS + POINTS.splitlines()[1].replace("64", "32") + "\n", "id=1 stands in 2 rows"),
         ("points", POINTS.replace("concurrency", "concurency"), "column concurency is not read; nearest: concurrency"),
+        ("points", POINTS.replace("id,", "quick_reduce,"), "column quick_reduce is not read: an input"),
+        ("points", POINTS.replace("id,", "comms.quick_reduce,"), "column comms.quick_reduce is not read: an input"),
         ("collectives", "id,hardware,n_gpus,bytes\n1,H100,8,1024\n1,H100,8,2048\n", "id=1 stands in 2 rows"),
         ("collectives", "id,hardware,n_gpus,bytes,primitve\n1,H100,8,1024,p2p\n", "nearest: primitive"),
     ],
